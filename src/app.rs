@@ -40,7 +40,7 @@ pub use settings::check;
 const THREADS_STOP_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// Runs the server on its own threads until SIGTERM or SIGINT. Does not wait for threads that still compute for requests
-/// that are over. `log_lines_dropped` counts the lines of the log that nobody could read.
+/// that are over. `log_lines_dropped` counts the lines of the log that could not be written.
 pub fn serve_until_signal(config: Config, log_lines_dropped: impl Fn() -> u64 + Send + Sync + 'static) -> Result<(), AppError> {
     let runtime = threads::start_runtime()?;
     let ended = runtime.block_on(run(config, Arc::new(log_lines_dropped)));

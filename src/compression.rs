@@ -17,7 +17,7 @@ pub fn decoder<'a>(encoding: FileEncoding, packed: impl Read + 'a) -> io::Result
     })
 }
 
-/// Like `decoder`, but for content that somebody else sent: limits the memory of the decoder.
+/// Like `decoder`, but for content from outside: limits the memory of the decoder.
 pub fn bounded_decoder<'a>(encoding: FileEncoding, packed: impl Read + 'a) -> io::Result<Box<dyn Read + 'a>> {
     if encoding != FileEncoding::Zstd {
         return decoder(encoding, packed);

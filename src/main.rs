@@ -47,7 +47,7 @@ fn check_health(settings: &HealthSettings) -> Result<(), Box<dyn Error>> {
 fn check(config: &Config, settings: &[Setting]) -> Result<(), Box<dyn Error>> {
     let mut out = std::io::stdout().lock();
     match settings.iter().try_for_each(|setting| writeln!(out, "{setting}")) {
-        // The exit code reports the result of the check, even if nobody reads the rest.
+        // The exit code reports the result of the check, even if the rest is not read.
         Err(error) if error.kind() == std::io::ErrorKind::BrokenPipe => (),
         written => written?,
     }

@@ -90,8 +90,8 @@ impl StoredSnapshot {
         }
     }
 
-    /// Dates a snapshot after `newest`, the newest one at the target. Otherwise, once the clock was set back, pruning would remove
-    /// each new snapshot. If it is the newest one itself, an earlier upload was complete, and its time stays.
+    /// Dates a snapshot after `newest`, the newest one at the target. Otherwise, once the clock was set back, pruning would
+    /// remove each new snapshot. If it is the newest one itself, an earlier upload was complete, and its time stays.
     pub fn dated_after(mut self, newest: Option<&Self>) -> Self {
         let Some(newest) = newest.filter(|newest| newest.created_at_ms >= self.created_at_ms) else { return self };
         if newest.snapshot == self.snapshot {

@@ -93,7 +93,7 @@ pub fn start(config: &Config) -> Result<Telemetry, TelemetryError> {
 
 /// Writes a line to standard error when no log is running. Gives up if the reader of standard error has stalled.
 pub fn write_last_line(line: String) {
-    // If standard error is gone, nobody can read the line.
+    // If standard error is gone, the line has no reader.
     let write = |line: &str| drop(writeln!(io::stderr(), "{line}"));
     let copy = line.clone();
     if !finish_in_time(move || write(&copy)) {

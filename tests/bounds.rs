@@ -1,7 +1,7 @@
-//! Greedy callers, all at once: the largest answers, read slowly or not at all, event streams, connections that send nothing.
+//! Greedy callers, all at once: the largest responses, read slowly or not at all, event streams, connections that send nothing.
 //! The server's memory stays bounded, `/healthz` answers at once, and well-behaved callers are served as if they were alone.
 //!
-//! `DRAGOMAN_TEST_CALLERS=60` is the full size: 60 callers with answers of 60 MiB, 1,024 streams, 4,096 idle connections
+//! `DRAGOMAN_TEST_CALLERS=60` is the full size: 60 callers with responses of 60 MiB, 1,024 streams, 4,096 idle connections
 //! against the server's default limits. With fewer callers, everything is scaled down proportionally.
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
@@ -50,7 +50,7 @@ impl Size {
         (full * self.callers).div_ceil(FULL)
     }
 
-    /// Hits in one of the largest answers.
+    /// Hits in one of the largest responses.
     fn hits(self) -> usize {
         self.of(1_000)
     }
@@ -69,25 +69,25 @@ impl Size {
     }
 }
 
-/// The answers that the callers got.
+/// The responses that the callers got.
 #[derive(Default)]
-struct Told {
+struct Observed {
     stop: AtomicBool,
-    answers: AtomicUsize,
+    responses: AtomicUsize,
     refusals: AtomicUsize,
     wrong: Mutex<Vec<String>>,
 }
 
-impl Told {
+impl Observed {
     fn is_running(&self) -> bool {
         !self.stop.load(Ordering::Relaxed)
     }
 
-    /// Records the head of an answer; returns whether it is a success.
+    /// Records the head of a response; returns whether it is a success.
     fn note(&self, head: &str) -> bool {
         let is = |code: &str| head.starts_with(&format!("HTTP/1.1 {code}"));
         if is("200") {
-            self.answers.fetch_add(1, Ordering::Relaxed);
+            self.responses.fetch_add(1, Ordering::Relaxed);
             return true;
         }
         self.refusals.fetch_add(1, Ordering::Relaxed);
@@ -106,8 +106,8 @@ fn request(method: &str, path: &str, key: &str, body: &str) -> String {
     )
 }
 
-/// Sends a request and reads the head of its answer; returns nothing if the server closed the connection.
-fn ask(address: &str, request: &str, told: &Told) -> Option<(TcpStream, String)> {
+/// Sends a request and reads the head of its response; returns nothing if the server closed the connection.
+fn ask(address: &str, request: &str, observed: &Observed) -> Option<(TcpStream, String)> {
     let mut stream = TcpStream::connect(address).ok()?;
     stream.set_read_timeout(Some(SILENCE)).ok()?;
     stream.write_all(request.as_bytes()).ok()?;
@@ -117,27 +117,27 @@ fn ask(address: &str, request: &str, told: &Told) -> Option<(TcpStream, String)>
         match stream.read(&mut some) {
             Ok(0) => return None,
             Ok(read) => head.extend_from_slice(&some[..read]),
-            Err(_) if told.is_running() => continue,
+            Err(_) if observed.is_running() => continue,
             Err(_) => return None,
         }
     }
     Some((stream, String::from_utf8_lossy(&head).into_owned()))
 }
 
-/// A caller that requests the largest answers until it is told to stop, and reads none, some, or all of each.
-fn run_greedy_caller(number: usize, address: String, key: String, told: Arc<Told>, hits: usize) {
+/// A caller that requests the largest responses until it is told to stop, and reads none, some, or all of each.
+fn run_greedy_caller(number: usize, address: String, key: String, observed: Arc<Observed>, hits: usize) {
     let body = json!({"vector": [1, 0], "limit": hits, "include": ["text"]}).to_string();
     let request = request("POST", "/v1/collections/large/search", &key, &body);
     let mut buffer = vec![0; 64 << 10];
-    while told.is_running() {
-        let Some((mut stream, head)) = ask(&address, &request, &told) else { continue };
-        if !told.note(&head) {
+    while observed.is_running() {
+        let Some((mut stream, head)) = ask(&address, &request, &observed) else { continue };
+        if !observed.note(&head) {
             drop(stream);
             thread::sleep(Duration::from_millis(200));
             continue;
         }
         let since = Instant::now();
-        while told.is_running() {
+        while observed.is_running() {
             match number % 3 {
                 0 => thread::sleep(SILENCE),
                 1 => {
@@ -153,16 +153,16 @@ fn run_greedy_caller(number: usize, address: String, key: String, told: Arc<Told
 }
 
 /// Requests `/healthz` on a new connection each time, until it is told to stop; returns the sorted times in seconds.
-fn watch_health(address: String, told: Arc<Told>) -> Vec<f64> {
+fn watch_health(address: String, observed: Arc<Observed>) -> Vec<f64> {
     let mut times = Vec::new();
-    while told.is_running() {
+    while observed.is_running() {
         let started = Instant::now();
         let mut stream = TcpStream::connect(&address).unwrap();
         stream.set_read_timeout(Some(Duration::from_secs(30))).unwrap();
         stream.write_all(b"GET /healthz HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n").unwrap();
-        let mut answer = String::new();
-        stream.read_to_string(&mut answer).unwrap();
-        assert!(answer.starts_with("HTTP/1.1 200"), "{answer}");
+        let mut response = String::new();
+        stream.read_to_string(&mut response).unwrap();
+        assert!(response.starts_with("HTTP/1.1 200"), "{response}");
         times.push(started.elapsed().as_secs_f64());
         thread::sleep(Duration::from_millis(10));
     }
@@ -171,9 +171,9 @@ fn watch_health(address: String, told: Arc<Told>) -> Vec<f64> {
 }
 
 /// Searches and writes a little, as often as it can, until it is told to stop; returns the sorted times in seconds.
-fn run_honest_caller(client: Client, told: Arc<Told>) -> Vec<f64> {
+fn run_honest_caller(client: Client, observed: Arc<Observed>) -> Vec<f64> {
     let mut times = Vec::new();
-    while told.is_running() {
+    while observed.is_running() {
         let started = Instant::now();
         let document = json!({"documents": [{"id": "mine", "text": format!("sentence {}", times.len())}]});
         for (path, body) in [
@@ -181,8 +181,8 @@ fn run_honest_caller(client: Client, told: Arc<Told>) -> Vec<f64> {
             ("/v1/collections/small/documents?wait=stored", document),
         ] {
             // The server may have closed the kept-alive connection in the meantime, like any idle one.
-            let answer = client.try_post(path, &body).or_else(|_| client.try_post(path, &body));
-            let (status, body) = answer.unwrap();
+            let response = client.try_post(path, &body).or_else(|_| client.try_post(path, &body));
+            let (status, body) = response.unwrap();
             assert_eq!(status, 200, "an honest caller is refused: {body}");
         }
         times.push(started.elapsed().as_secs_f64());
@@ -214,7 +214,7 @@ fn start(data: &std::path::Path, size: Size) -> Program {
     Program::run(command)
 }
 
-/// Stores as many large documents as one of the largest answers contains.
+/// Stores as many large documents as one of the largest responses contains.
 fn fill(client: &Client, hits: usize) {
     assert_eq!(client.post("/v1/collections", &json!({"name": "large", "dimension": 2})).0, 201);
     assert_eq!(client.post("/v1/collections", &json!({"name": "small"})).0, 201);
@@ -282,39 +282,39 @@ fn greedy_callers_do_not_starve_others() {
     let job = begin_import(&admin);
     let (before, _) = program.memory();
 
-    let (told, address) = (Arc::new(Told::default()), admin.address().to_owned());
+    let (observed, address) = (Arc::new(Observed::default()), admin.address().to_owned());
     let idle = open_idle(&address, size.of(4_096));
     let streams = open_streams(&address, &job, &keys, size.of(1_024));
     let callers: Vec<JoinHandle<()>> = keys
         .iter()
         .enumerate()
         .map(|(number, key)| {
-            let (address, key, told) = (address.clone(), key.clone(), Arc::clone(&told));
-            thread::spawn(move || run_greedy_caller(number, address, key, told, hits))
+            let (address, key, observed) = (address.clone(), key.clone(), Arc::clone(&observed));
+            thread::spawn(move || run_greedy_caller(number, address, key, observed, hits))
         })
         .collect();
     let health = thread::spawn({
-        let (address, told) = (address.clone(), Arc::clone(&told));
-        move || watch_health(address, told)
+        let (address, observed) = (address.clone(), Arc::clone(&observed));
+        move || watch_health(address, observed)
     });
     let honest = thread::spawn({
-        let told = Arc::clone(&told);
-        move || run_honest_caller(honest, told)
+        let observed = Arc::clone(&observed);
+        move || run_honest_caller(honest, observed)
     });
     thread::sleep(size.duration());
     let (status, running) = admin.get(&job);
     assert_eq!((status, &running["status"]), (200, &json!("running")), "the streams had something to wait for");
-    told.stop.store(true, Ordering::Relaxed);
+    observed.stop.store(true, Ordering::Relaxed);
     let (health, honest) = (health.join().unwrap(), honest.join().unwrap());
     callers.into_iter().for_each(|caller| caller.join().unwrap());
     let (after, most) = program.memory();
     let mib = |bytes: u64| bytes >> 20;
     println!(
-        "{} callers: {} answers, {} refusals; memory {} MiB before, {} after, {} at most; /healthz {:.1} ms median, {:.1} ms p99 of {}; \
+        "{} callers: {} responses, {} refusals; memory {} MiB before, {} after, {} at most; /healthz {:.1} ms median, {:.1} ms p99 of {}; \
          an honest caller's two requests {:.1} ms median, {:.1} ms p99 of {}",
         size.callers,
-        told.answers.load(Ordering::Relaxed),
-        told.refusals.load(Ordering::Relaxed),
+        observed.responses.load(Ordering::Relaxed),
+        observed.refusals.load(Ordering::Relaxed),
         mib(before),
         mib(after),
         mib(most),
@@ -327,8 +327,8 @@ fn greedy_callers_do_not_starve_others() {
     );
     drop((idle, streams));
 
-    assert_eq!(*told.wrong.lock().unwrap(), Vec::<String>::new(), "a refusal is a 429 or 503 that says when to come again");
-    assert!(told.answers.load(Ordering::Relaxed) > 0 && told.refusals.load(Ordering::Relaxed) > 0);
+    assert_eq!(*observed.wrong.lock().unwrap(), Vec::<String>::new(), "a refusal is a 429 or 503 that says when to come again");
+    assert!(observed.responses.load(Ordering::Relaxed) > 0 && observed.refusals.load(Ordering::Relaxed) > 0);
     // On a busy machine, the slowest of a hundred requests says little.
     let (memory_max, percent) = if size.is_full() { (1_500 << 20, 99) } else { (before + (300 << 20), 50) };
     assert!(most < memory_max, "{} MiB, at most {} expected", mib(most), mib(memory_max));

@@ -1,7 +1,7 @@
 //! Runs the calls in README.md and the other documents against the real program with the shipped model, and compares the
 //! answers. The other documents build on the state that the README's calls left.
 //!
-//! A shell block with curl calls is followed by the answers, one JSON value per call whose answer is shown, in order. `JOB`
+//! A shell block with curl calls is followed by the responses, one JSON value per call whose answer is shown, in order. `JOB`
 //! stands for the job of the previous answer, which is waited for. Times, server-generated ids, the last digits of scores,
 //! and members that a shown object omits with `"…"` are not compared.
 
@@ -50,21 +50,21 @@ fn check_all(client: &Client, volatile: &[&str]) {
     assert!(wrong.is_empty(), "{}", wrong.join("\n\n"));
 }
 
-/// Runs a document's calls, and returns the answers that differ from those it shows.
+/// Runs a document's calls, and returns the responses that differ from those it shows.
 fn check(document: &str, client: &Client, volatile: &[&str]) -> Vec<String> {
     let mut wrong = Vec::new();
     let text = std::fs::read_to_string(document).unwrap();
-    let (mut variables, mut job, mut answers, mut compared) = (HashMap::new(), String::new(), Vec::new(), 0);
+    let (mut variables, mut job, mut responses, mut compared) = (HashMap::new(), String::new(), Vec::new(), 0);
     for (language, block) in blocks(&text) {
         match language.as_str() {
-            "sh" => answers = run(client, &block, &mut variables, &mut job),
+            "sh" => responses = run(client, &block, &mut variables, &mut job),
             "json" => {
                 for shown in serde_json::Deserializer::from_str(&block).into_iter::<Value>() {
                     let shown = shown.unwrap_or_else(|error| panic!("{document}: {error}\n{block}"));
-                    assert!(!answers.is_empty(), "{document}: no call gives {shown}");
-                    let answer = answers.remove(0);
-                    if !same(&shown, &answer, volatile) {
-                        wrong.push(format!("{document} shows\n{shown}\nthe server answers\n{answer}"));
+                    assert!(!responses.is_empty(), "{document}: no call gives {shown}");
+                    let response = responses.remove(0);
+                    if !same(&shown, &response, volatile) {
+                        wrong.push(format!("{document} shows\n{shown}\nthe server answers\n{response}"));
                     }
                     compared += 1;
                 }
@@ -72,7 +72,7 @@ fn check(document: &str, client: &Client, volatile: &[&str]) -> Vec<String> {
             _ => {}
         }
     }
-    assert!(compared > 0, "{document} shows no answer");
+    assert!(compared > 0, "{document} shows no response");
     wrong
 }
 
@@ -88,20 +88,20 @@ fn blocks(markdown: &str) -> Vec<(String, String)> {
     blocks
 }
 
-/// Runs the calls of a shell block, which must all succeed, and returns every JSON value in the answers.
+/// Runs the calls of a shell block, which must all succeed, and returns every JSON value in the responses.
 fn run(client: &Client, block: &str, variables: &mut HashMap<String, String>, job: &mut String) -> Vec<Value> {
-    let mut answers = Vec::new();
+    let mut responses = Vec::new();
     for words in commands(block) {
         let words: Vec<String> = words.iter().map(|word| expand(word, variables)).collect();
         match words.first().map(String::as_str) {
             Some("curl") => {
-                let answer = call(client, &words, job);
-                assert!(answer.iter().all(|value| value.get("code").is_none()), "{words:?} answers {answer:?}");
-                let started = answer.first().filter(|value| value["status"] == "queued" || value["job"].is_string());
+                let response = call(client, &words, job);
+                assert!(response.iter().all(|value| value.get("code").is_none()), "{words:?} answers {response:?}");
+                let started = response.first().filter(|value| value["status"] == "queued" || value["job"].is_string());
                 if let Some(id) = started.and_then(|value| value["job"].as_str().or(value["id"].as_str())) {
                     *job = id.to_owned();
                 }
-                answers.extend(answer);
+                responses.extend(response);
             }
             Some(word) if words.len() == 1 && word.contains('=') => {
                 let (name, value) = word.split_once('=').unwrap();
@@ -110,7 +110,7 @@ fn run(client: &Client, block: &str, variables: &mut HashMap<String, String>, jo
             _ => {}
         }
     }
-    answers
+    responses
 }
 
 /// Runs one call: a GET, or a POST if it has data or says so.
@@ -161,25 +161,24 @@ fn expand(word: &str, variables: &HashMap<String, String>) -> String {
     variables.iter().fold(word.to_owned(), |word, (name, value)| word.replace(&format!("${name}"), value))
 }
 
-/// Whether an answer matches what is shown.
-fn same(shown: &Value, answer: &Value, volatile: &[&str]) -> bool {
-    match (shown, answer) {
-        (Value::Number(shown), Value::Number(answer)) if shown.is_f64() => {
-            (shown.as_f64().unwrap() - answer.as_f64().unwrap()).abs() < SCORE_TOLERANCE
+/// Whether a response matches what is shown.
+fn same(shown: &Value, response: &Value, volatile: &[&str]) -> bool {
+    match (shown, response) {
+        (Value::Number(shown), Value::Number(response)) if shown.is_f64() => {
+            (shown.as_f64().unwrap() - response.as_f64().unwrap()).abs() < SCORE_TOLERANCE
         }
-        (Value::Array(shown), Value::Array(answer)) => {
-            shown.len() == answer.len() && shown.iter().zip(answer).all(|(shown, answer)| same(shown, answer, volatile))
+        (Value::Array(shown), Value::Array(response)) => {
+            shown.len() == response.len() && shown.iter().zip(response).all(|(shown, response)| same(shown, response, volatile))
         }
-        (Value::Object(shown), Value::Object(answer)) => {
+        (Value::Object(shown), Value::Object(response)) => {
             let cut = shown.contains_key("…");
-            let is_job = answer.contains_key("progress");
+            let is_job = response.contains_key("progress");
             let differs = |name: &str| volatile.contains(&name) || (is_job && name == "id");
-            (cut || answer.keys().all(|name| shown.contains_key(name)))
-                && shown
-                    .iter()
-                    .filter(|(name, _)| *name != "…")
-                    .all(|(name, value)| answer.get(name).is_some_and(|answer| differs(name) || same(value, answer, volatile)))
+            (cut || response.keys().all(|name| shown.contains_key(name)))
+                && shown.iter().filter(|(name, _)| *name != "…").all(|(name, value)| {
+                    response.get(name).is_some_and(|response| differs(name) || same(value, response, volatile))
+                })
         }
-        _ => shown == answer,
+        _ => shown == response,
     }
 }

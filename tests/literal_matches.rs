@@ -43,9 +43,9 @@ const DOCUMENTS: [(&str, &str); 26] = [
 
 fn search(client: &Client, query: &str) -> Vec<Value> {
     let body = json!({"query": query, "limit": 15, "include": ["passage"], "explain": true});
-    let (status, answer) = client.post("/v1/collections/words/search", &body);
-    assert_eq!(status, 200, "{answer}");
-    answer["hits"].as_array().unwrap().clone()
+    let (status, response) = client.post("/v1/collections/words/search", &body);
+    assert_eq!(status, 200, "{response}");
+    response["hits"].as_array().unwrap().clone()
 }
 
 #[test]

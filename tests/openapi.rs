@@ -96,24 +96,24 @@ impl<'a> Operation<'a> {
         Shape::of_route(self.path).status(code).to_string()
     }
 
-    /// Whether it lists `code`, with an example in the answer of the code's status.
+    /// Whether it lists `code`, with an example in the response of the code's status.
     fn documents(&self, code: Code) -> bool {
         let listed = self.codes().any(|name| name == code.name());
         let status = self.status(code);
-        let answer = self.responses().find(|(known, _)| **known == status).map_or(&Value::Null, |(_, answer)| answer);
-        let example = &answer["content"][self.media_type()]["examples"][code.name()];
+        let response = self.responses().find(|(known, _)| **known == status).map_or(&Value::Null, |(_, response)| response);
+        let example = &response["content"][self.media_type()]["examples"][code.name()];
         listed && !schema::resolved(self.document, example)["value"].is_null()
     }
 
-    /// The names of the codes that it lists, or that one of its answers lists.
+    /// The names of the codes that it lists, or that one of its responses lists.
     fn codes(&self) -> impl Iterator<Item = &'a str> {
-        let parts = std::iter::once(self.body).chain(self.responses().map(|(_, answer)| answer));
+        let parts = std::iter::once(self.body).chain(self.responses().map(|(_, response)| response));
         parts.filter_map(|part| part["x-error-codes"].as_array()).flatten().filter_map(Value::as_str)
     }
 
     fn responses(&self) -> impl Iterator<Item = (&'a String, &'a Value)> {
         let (document, responses) = (self.document, self.body["responses"].as_object().expect("responses"));
-        responses.iter().map(move |(status, answer)| (status, schema::resolved(document, answer)))
+        responses.iter().map(move |(status, response)| (status, schema::resolved(document, response)))
     }
 }
 
@@ -331,26 +331,26 @@ fn each_operation_documents_exactly_the_statuses_of_its_codes() {
         let mut statuses = BTreeSet::new();
         for name in operation.codes() {
             let code = Code::ALL.iter().find(|code| code.name() == name).expect("a code of the list");
-            assert!(operation.documents(*code), "{} lists {name} without an answer", operation.id);
+            assert!(operation.documents(*code), "{} lists {name} without a response", operation.id);
             let status = operation.status(*code);
-            let answer = operation.body["responses"][&status]["$ref"].as_str().expect("a shared answer");
-            used.insert((answer.to_owned(), name.to_owned()));
+            let response = operation.body["responses"][&status]["$ref"].as_str().expect("a shared answer");
+            used.insert((response.to_owned(), name.to_owned()));
             statuses.insert(status);
         }
-        let answers = operation.responses().map(|(status, _)| status.clone()).filter(|status| status.as_str() >= "400");
-        assert_eq!(answers.collect::<BTreeSet<_>>(), statuses, "{}", operation.id);
-        for (status, answer) in operation.responses() {
-            let retry = !answer["headers"]["retry-after"].is_null();
+        let responses = operation.responses().map(|(status, _)| status.clone()).filter(|status| status.as_str() >= "400");
+        assert_eq!(responses.collect::<BTreeSet<_>>(), statuses, "{}", operation.id);
+        for (status, response) in operation.responses() {
+            let retry = !response["headers"]["retry-after"].is_null();
             assert_eq!(retry, ["429", "503"].contains(&status.as_str()), "{} {status}: retry-after", operation.id);
-            assert!(!answer["headers"]["x-request-id"].is_null(), "{} {status}: x-request-id", operation.id);
-            assert_eq!(status == "401", !answer["headers"]["www-authenticate"].is_null(), "{} {status}", operation.id);
+            assert!(!response["headers"]["x-request-id"].is_null(), "{} {status}: x-request-id", operation.id);
+            assert_eq!(status == "401", !response["headers"]["www-authenticate"].is_null(), "{} {status}", operation.id);
         }
     }
     let mut described = BTreeSet::new();
-    for (answer, content) in document["components"]["responses"].as_object().expect("shared answers") {
+    for (response, content) in document["components"]["responses"].as_object().expect("shared answers") {
         for content in content["content"].as_object().expect("media types").values() {
             for name in content["examples"].as_object().expect("one example per code").keys() {
-                described.insert((format!("#/components/responses/{answer}"), name.clone()));
+                described.insert((format!("#/components/responses/{response}"), name.clone()));
             }
         }
     }

@@ -63,10 +63,10 @@ fn the_judged_set_matches_its_readme() {
     assert!(set.documents.iter().all(|page| page.title.is_some()));
     let mut own = 0;
     for query in &set.queries {
-        let answers: Vec<_> =
+        let responses: Vec<_> =
             set.gains[&query.id].iter().filter(|(_, grade)| **grade == 2.0).map(|(id, _)| id.as_str()).collect();
-        assert!(!answers.is_empty(), "nothing answers {}", query.id);
-        own += usize::from(answers.iter().any(|id| languages[id] == query.language.unwrap()));
+        assert!(!responses.is_empty(), "nothing answers {}", query.id);
+        own += usize::from(responses.iter().any(|id| languages[id] == query.language.unwrap()));
     }
     assert_eq!((own, set.queries.len() - own), (84, 66), "questions answered in their language, and only in others");
 }
@@ -78,8 +78,12 @@ fn every_name_question_has_one_answer_in_another_language() {
     assert_eq!((set.documents.len(), set.queries.len()), (96, 120));
     let languages: HashMap<&str, _> = set.documents.iter().map(|page| (page.id.as_str(), page.language.unwrap())).collect();
     for query in &set.queries {
-        let answers: Vec<_> = set.gains[&query.id].keys().collect();
-        assert!(answers.len() == 1 && languages[answers[0].as_str()] != query.language.unwrap(), "{}: {answers:?}", query.id);
+        let responses: Vec<_> = set.gains[&query.id].keys().collect();
+        assert!(
+            responses.len() == 1 && languages[responses[0].as_str()] != query.language.unwrap(),
+            "{}: {responses:?}",
+            query.id
+        );
     }
 }
 
@@ -108,9 +112,9 @@ fn check_floors(set: &str, floors: &[Floor]) {
         command.env_remove(name);
     }
     command.args(["eval", "search", "--json", "--data", set, "--mode", &modes, "--server", server.client().url()]);
-    let told = command.env("NO_PROXY", "127.0.0.1").output().unwrap();
-    assert!(told.status.success(), "{}", String::from_utf8_lossy(&told.stderr));
-    let report: Value = serde_json::from_slice(&told.stdout).unwrap();
+    let output = command.env("NO_PROXY", "127.0.0.1").output().unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let report: Value = serde_json::from_slice(&output.stdout).unwrap();
     for row in report["results"].as_array().unwrap() {
         println!("{} in {}: {}", row["configuration"], row["scope"], row["all"]);
     }

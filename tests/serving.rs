@@ -67,9 +67,9 @@ async fn listen(connections_max: usize, header_timeout: Duration, tls: Option<Ar
 async fn exchange(stream: &mut (impl AsyncRead + AsyncWrite + Unpin), path: &str) -> std::io::Result<String> {
     let request = format!("GET {path} HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n");
     stream.write_all(request.as_bytes()).await?;
-    let mut answer = Vec::new();
-    stream.read_to_end(&mut answer).await?;
-    Ok(String::from_utf8(answer).unwrap())
+    let mut response = Vec::new();
+    stream.read_to_end(&mut response).await?;
+    Ok(String::from_utf8(response).unwrap())
 }
 
 async fn within<T>(what: &str, future: impl Future<Output = T>) -> T {
@@ -124,7 +124,7 @@ async fn a_new_certificate_is_loaded_and_a_mismatched_one_is_refused() {
     assert!(call_tls(server.address, &old).await.unwrap().ends_with("hello"));
     assert!(call_tls(server.address, &new).await.is_err(), "the client trusts another certificate");
     let mut plain = TcpStream::connect(server.address).await.unwrap();
-    assert!(!exchange(&mut plain, "/").await.is_ok_and(|answer| answer.contains("hello")), "no plain HTTP beside TLS");
+    assert!(!exchange(&mut plain, "/").await.is_ok_and(|response| response.contains("hello")), "no plain HTTP beside TLS");
 
     assert!(!tls.reload().unwrap(), "nothing has changed");
     std::fs::copy(&new.path, &path).unwrap();
@@ -232,8 +232,8 @@ async fn a_client_that_does_not_read_its_response_is_disconnected() {
     let mut idle = TcpStream::connect(listening.address).await.unwrap();
     idle.write_all(b"GET /large HTTP/1.1\r\nhost: localhost\r\n\r\n").await.unwrap();
     let mut next = TcpStream::connect(listening.address).await.unwrap();
-    let answer = within("an answer for the next one", exchange(&mut next, "/")).await.unwrap();
-    assert!(answer.ends_with("hello"), "{answer}");
+    let response = within("a response for the next one", exchange(&mut next, "/")).await.unwrap();
+    assert!(response.ends_with("hello"), "{response}");
 }
 
 #[tokio::test]
@@ -253,10 +253,10 @@ async fn a_large_response_holds_its_permit_until_the_client_has_read_it() {
     let mut client = TcpStream::connect(address).await.unwrap();
     client.write_all(b"GET / HTTP/1.1\r\nhost: localhost\r\n\r\n").await.unwrap();
     let mut taken = vec![0; 1 << 20];
-    within("the answer begins", client.read_exact(&mut taken)).await.unwrap();
-    assert_eq!(Arc::strong_count(&place), idle + 1, "most of the answer is not sent yet");
+    within("the response begins", client.read_exact(&mut taken)).await.unwrap();
+    assert_eq!(Arc::strong_count(&place), idle + 1, "most of the response is not sent yet");
     for _ in 0..63 {
-        within("the answer goes on", client.read_exact(&mut taken)).await.unwrap();
+        within("the response goes on", client.read_exact(&mut taken)).await.unwrap();
     }
     within("the place is free", async {
         while Arc::strong_count(&place) > idle {
@@ -279,8 +279,8 @@ async fn idle_connections_give_way_to_new_requests() {
     }
     for _ in 0..8 {
         let mut honest = TcpStream::connect(server.address).await.unwrap();
-        let answer = within("an honest client is answered", exchange(&mut honest, "/")).await.unwrap();
-        assert!(answer.ends_with("hello"), "{answer}");
+        let response = within("an honest client is answered", exchange(&mut honest, "/")).await.unwrap();
+        assert!(response.ends_with("hello"), "{response}");
     }
     let mut rest = Vec::new();
     // The close may also arrive as a reset.
@@ -299,8 +299,8 @@ async fn a_new_connection_waits_while_all_others_are_busy() {
     let waited = tokio::time::timeout(Duration::from_millis(100), exchanging.as_mut()).await;
     assert!(waited.is_err(), "the first connection has the only place");
     server.held.release.notify_one();
-    let answer = within("the second connection is served", exchanging).await.unwrap();
-    assert!(answer.ends_with("hello"), "{answer}");
+    let response = within("the second connection is served", exchanging).await.unwrap();
+    assert!(response.ends_with("hello"), "{response}");
 }
 
 #[tokio::test]
@@ -317,9 +317,9 @@ async fn shutdown_answers_running_requests_and_closes_all_connections() {
         let mut stream = TcpStream::connect(address).await.unwrap();
         // The client does not ask to close the connection: the server closes it anyway.
         stream.write_all(b"GET /held HTTP/1.1\r\nhost: localhost\r\n\r\n").await.unwrap();
-        let mut answer = String::new();
-        stream.read_to_string(&mut answer).await.unwrap();
-        answer
+        let mut response = String::new();
+        stream.read_to_string(&mut response).await.unwrap();
+        response
     });
     within("the request runs", server.held.entered.notified()).await;
     server.stop.send(true).unwrap();
@@ -327,14 +327,14 @@ async fn shutdown_answers_running_requests_and_closes_all_connections() {
 
     let mut late = TcpStream::connect(server.address).await.unwrap();
     late.write_all(b"GET / HTTP/1.1\r\nhost: localhost\r\n\r\n").await.unwrap();
-    let mut answer = String::new();
-    within("a late connection is answered and closed", late.read_to_string(&mut answer)).await.unwrap();
-    assert!(answer.to_lowercase().contains("connection: close"), "{answer}");
+    let mut response = String::new();
+    within("a late connection is answered and closed", late.read_to_string(&mut response)).await.unwrap();
+    assert!(response.to_lowercase().contains("connection: close"), "{response}");
     assert!(!server.serving.is_finished(), "a request still runs");
 
     server.held.release.notify_one();
-    let answer = within("the running request is answered", running).await.unwrap();
-    assert!(answer.starts_with("HTTP/1.1 200") && answer.ends_with("released"), "{answer}");
-    assert!(answer.to_lowercase().contains("connection: close"), "{answer}");
+    let response = within("the running request is answered", running).await.unwrap();
+    assert!(response.starts_with("HTTP/1.1 200") && response.ends_with("released"), "{response}");
+    assert!(response.to_lowercase().contains("connection: close"), "{response}");
     within("the server ends", server.serving).await.unwrap();
 }

@@ -53,8 +53,9 @@ impl Collector {
         let mut body = vec![0; length];
         reader.read_exact(&mut body).unwrap();
         self.0.lock().unwrap().push((first, body));
-        let answer = "HTTP/1.1 200 OK\r\ncontent-type: application/x-protobuf\r\ncontent-length: 0\r\nconnection: close\r\n\r\n";
-        reader.into_inner().write_all(answer.as_bytes()).unwrap();
+        let response =
+            "HTTP/1.1 200 OK\r\ncontent-type: application/x-protobuf\r\ncontent-length: 0\r\nconnection: close\r\n\r\n";
+        reader.into_inner().write_all(response.as_bytes()).unwrap();
     }
 }
 
@@ -82,9 +83,9 @@ fn a_collector_receives_the_spans_of_a_search() {
         body.len()
     );
     stream.write_all(head.as_bytes()).unwrap();
-    let mut answer = String::new();
-    stream.read_to_string(&mut answer).unwrap();
-    assert!(answer.starts_with("HTTP/1.1 200"), "{answer}");
+    let mut response = String::new();
+    stream.read_to_string(&mut response).unwrap();
+    assert!(response.starts_with("HTTP/1.1 200"), "{response}");
     assert!(server.terminate().success());
 
     let received = collector.0.lock().unwrap();

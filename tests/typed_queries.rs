@@ -88,16 +88,16 @@ fn filled_server(folder: &Path) -> (Program, Client) {
 /// Creates a collection of these documents.
 fn fill(client: &Client, name: &str, documents: &[Value]) {
     assert_eq!(client.post("/v1/collections", &json!({ "name": name })).0, 201);
-    let (status, answer) = client.post(&format!("/v1/collections/{name}/documents"), &json!({ "documents": documents }));
-    assert_eq!((status, &answer["failed"]), (200, &json!(0)), "{answer}");
+    let (status, response) = client.post(&format!("/v1/collections/{name}/documents"), &json!({ "documents": documents }));
+    assert_eq!((status, &response["failed"]), (200, &json!(0)), "{response}");
 }
 
 /// Searches, and returns the first hit if it does not answer the query.
 fn wrong_first_hit(client: &Client, query: &Value) -> Option<Value> {
     let path = format!("/v1/collections/{}/search", text(query, "collection"));
-    let (status, mut answer) = client.post(&path, &json!({"query": query["query"], "limit": 1, "include": []}));
-    assert_eq!(status, 200, "{query}: {answer}");
-    Some(answer["hits"][0]["id"].take()).filter(|first| !query["answers"].as_array().unwrap().contains(first))
+    let (status, mut response) = client.post(&path, &json!({"query": query["query"], "limit": 1, "include": []}));
+    assert_eq!(status, 200, "{query}: {response}");
+    Some(response["hits"][0]["id"].take()).filter(|first| !query["answers"].as_array().unwrap().contains(first))
 }
 
 /// Does this for each query, with two searches at a time.
@@ -161,9 +161,9 @@ fn a_token_of_a_word_does_not_mark_another_word() {
     for (query, document, expect) in
         [("Urlaub", "0", &["vacation"][..]), ("Hamburg", "1", &["Hamburg"]), ("ham", "1", &["ham"]), ("0x80070057", "2", &[])]
     {
-        let (status, answer) = client.post("/v1/collections/marks/search", &json!({"query": query, "include": ["passage"]}));
-        assert_eq!(status, 200, "{answer}");
-        let hit = answer["hits"].as_array().unwrap().iter().find(|hit| hit["id"] == document).unwrap();
+        let (status, response) = client.post("/v1/collections/marks/search", &json!({"query": query, "include": ["passage"]}));
+        assert_eq!(status, 200, "{response}");
+        let hit = response["hits"].as_array().unwrap().iter().find(|hit| hit["id"] == document).unwrap();
         let passage: Vec<char> = text(&hit["passage"], "text").chars().collect();
         let place = |mark: &Value, end: &str| usize::try_from(mark[end].as_u64().unwrap()).unwrap();
         let marks = hit["passage"]["marks"].as_array().unwrap().iter();

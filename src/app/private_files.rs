@@ -25,7 +25,7 @@ const STICKY: u32 = 0o1000;
 const SERVER_ENTRIES: [&str; 6] = ["catalog.sqlite", "collections", "emergency-space", "jobs", "lock", "snapshots"];
 
 /// Narrows the modes of new files, and of those in the data directory. The log names those that it cannot change:
-/// they may belong to somebody else, or be on a file system without modes.
+/// they may belong to another user, or be on a file system without modes.
 pub fn keep_private(data_dir: &Path) {
     umask(Mode::from_raw_mode(OTHERS));
     let mut narrowed = ModeNarrower::default();

@@ -44,11 +44,11 @@ impl Random {
     /// preserves the mean.
     pub(super) fn fill_mask(&mut self, mask: &mut [f32], dropout: f32) {
         let limit = (f64::from(dropout) * 65_536.0).round() as u64;
-        let kept = (65_536.0 / (65_536 - limit.min(65_535)) as f64) as f32;
+        let scale = (65_536.0 / (65_536 - limit.min(65_535)) as f64) as f32;
         for four in mask.chunks_mut(4) {
             let mut drawn = self.next();
             for value in four {
-                *value = if drawn & 0xffff < limit { 0.0 } else { kept };
+                *value = if drawn & 0xffff < limit { 0.0 } else { scale };
                 drawn >>= 16;
             }
         }

@@ -160,17 +160,17 @@ fn delete(client: &Client, args: &DeleteArgs) -> Result<Outcome, CliError> {
         let documents = found.map_or_else(|| "documents".to_owned(), |found| plural(found, "document"));
         confirm.prompt(&format!("delete {documents} from collection {collection}"))?;
     }
-    let answer = client.send(&post(collection, "delete").json(body))?;
-    client.output.outcome(&answer, &format!("deleted {}", plural(answer["deleted"].as_u64().unwrap_or(0), "document")))?;
+    let response = client.send(&post(collection, "delete").json(body))?;
+    client.output.outcome(&response, &format!("deleted {}", plural(response["deleted"].as_u64().unwrap_or(0), "document")))?;
     Ok(Outcome::Done)
 }
 
 fn update(client: &Client, args: &UpdateArgs) -> Result<Outcome, CliError> {
     let mut body = request_members(args);
     body.extend(args.expiry.no_expiry.then(|| ("expires_at".to_owned(), Value::Null)));
-    let answer = client.send(&post(&args.collection, "update").json(body))?;
-    let matched = answer["matched"].as_u64().unwrap_or(0);
-    client.output.outcome(&answer, &format!("updated {} of {}", count(&answer["updated"]), plural(matched, "document")))?;
+    let response = client.send(&post(&args.collection, "update").json(body))?;
+    let matched = response["matched"].as_u64().unwrap_or(0);
+    client.output.outcome(&response, &format!("updated {} of {}", count(&response["updated"]), plural(matched, "document")))?;
     let named = args.ids.iter().collect::<HashSet<_>>().len() as u64;
     match named.saturating_sub(matched) {
         0 => Ok(Outcome::Done),

@@ -39,7 +39,7 @@ pub enum CliError {
     #[error("{}", .0.summary())]
     Refused(Box<ErrorResponse>),
     /// The response is not one that a Dragoman server of this version sends.
-    #[error("cannot understand the answer of {server}: {detail}")]
+    #[error("cannot understand the response of {server}: {detail}")]
     Answer { server: String, detail: String },
     #[error("cannot {what}")]
     Io { what: String, source: io::Error },

@@ -101,7 +101,7 @@ pub fn texts_or_lines(
     Ok(Box::new(Input::open(file, output)?.parse_lines(Limits::default().text_bytes_max, Ok)))
 }
 
-/// Asks about `size` items at a time, without those that are blank. Shows each with its answer, which is empty for a blank one.
+/// Asks about `size` items at a time, without those that are blank. Shows each with its response, which is empty for a blank one.
 pub fn answer_each<T>(
     items: impl Iterator<Item = Result<T, CliError>>,
     size: usize,
@@ -109,21 +109,21 @@ pub fn answer_each<T>(
     ask: impl Fn(&[&T]) -> Result<Vec<Value>, CliError>,
     show: impl Fn(&T, Value) -> Result<(), CliError>,
 ) -> Result<(), CliError> {
-    let answer = |batch: &[T]| {
+    let flush = |batch: &[T]| {
         let filled: Vec<&T> = batch.iter().filter(|item| !is_blank(item)).collect();
-        let mut answers = if filled.is_empty() { Vec::new() } else { ask(&filled)? }.into_iter();
-        let mut next = |item: &T| if is_blank(item) { None } else { answers.next() };
+        let mut results = if filled.is_empty() { Vec::new() } else { ask(&filled)? }.into_iter();
+        let mut next = |item: &T| if is_blank(item) { None } else { results.next() };
         batch.iter().try_for_each(|item| show(item, next(item).unwrap_or_else(|| json!({}))))
     };
     let mut batch = Vec::new();
     for item in items {
         batch.push(item?);
         if batch.len() == size {
-            answer(&batch)?;
+            flush(&batch)?;
             batch.clear();
         }
     }
-    answer(&batch)
+    flush(&batch)
 }
 
 /// Returns the columns of a line with exactly two, separated by a tab.

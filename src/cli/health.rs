@@ -43,8 +43,8 @@ pub enum HealthError {
     Timeout { address: SocketAddr, timeout: Duration },
     #[error("the TLS connection failed")]
     Tls(#[source] rustls::Error),
-    #[error("the server at {address} answers {answer:?} to {path}")]
-    Unhealthy { address: SocketAddr, answer: String, path: &'static str },
+    #[error("the server at {address} answers {response:?} to {path}")]
+    Unhealthy { address: SocketAddr, response: String, path: &'static str },
 }
 
 /// Calls the server; succeeds if it is alive (or ready).
@@ -62,15 +62,15 @@ pub fn check(check: HealthCheck<'_>) -> Result<(), HealthError> {
     };
     // The timeout is for the whole exchange, however slowly the server sends.
     let runtime = Builder::new_current_thread().enable_all().build();
-    let answer = runtime.and_then(|runtime| runtime.block_on(async { timeout(check.timeout, exchange).await? }));
-    let answer = answer.map_err(|source| match source.kind() {
+    let response = runtime.and_then(|runtime| runtime.block_on(async { timeout(check.timeout, exchange).await? }));
+    let response = response.map_err(|source| match source.kind() {
         io::ErrorKind::TimedOut => HealthError::Timeout { address, timeout: check.timeout },
         _ => HealthError::NoResponse { address, source },
     })?;
     check.certificate.inspect(|file| warn_of_other_certificate(&shown, file));
-    match answer.split(' ').nth(1) {
+    match response.split(' ').nth(1) {
         Some("200") => Ok(()),
-        _ => Err(HealthError::Unhealthy { address, answer, path }),
+        _ => Err(HealthError::Unhealthy { address, response, path }),
     }
 }
 
@@ -98,7 +98,7 @@ async fn status_line(mut stream: impl AsyncRead + AsyncWrite + Unpin, path: &str
     let mut line = Vec::new();
     BufReader::new(stream.take(HEAD_BYTES_MAX)).read_until(b'\n', &mut line).await?;
     if !line.ends_with(b"\n") {
-        return Err(io::Error::new(io::ErrorKind::UnexpectedEof, "the connection was closed without an answer"));
+        return Err(io::Error::new(io::ErrorKind::UnexpectedEof, "the connection was closed without a response"));
     }
     Ok(String::from_utf8_lossy(&line).trim_end().to_owned())
 }

@@ -32,13 +32,13 @@ impl<R: BufRead> Lines<R> {
 
     fn read(&mut self) -> io::Result<Option<Line>> {
         // Two bytes for the line end and one more to detect a line that is too long. A byte order mark does not count.
-        let room = self.bytes_max + 3 + BYTE_ORDER_MARK.len();
+        let limit = self.bytes_max + 3 + BYTE_ORDER_MARK.len();
         let mut line = Vec::new();
-        let mut bytes = self.stream.by_ref().take(room as u64).read_until(b'\n', &mut line)?;
+        let mut bytes = self.stream.by_ref().take(limit as u64).read_until(b'\n', &mut line)?;
         if bytes == 0 {
             return Ok(None);
         }
-        if line.pop_if(|last| *last == b'\n').is_none() && bytes == room {
+        if line.pop_if(|last| *last == b'\n').is_none() && bytes == limit {
             bytes += self.stream.skip_until(b'\n')?;
         }
         self.number += 1;

@@ -75,18 +75,18 @@ pub struct SearchArgs {
 
 pub fn run(args: SearchArgs, client: &Client) -> Result<Outcome, CliError> {
     let call = Call::post(&["collections", args.collection.as_str(), "search"]).repeatable();
-    let answer = client.send(&call.json(request(args)))?;
+    let response = client.send(&call.json(request(args)))?;
     if client.output.json {
-        client.output.object(&answer)?;
+        client.output.object(&response)?;
         return Ok(Outcome::Done);
     }
-    let Some(hits) = answer["hits"].as_array() else {
+    let Some(hits) = response["hits"].as_array() else {
         return Err(client.unexpected_response("it has no array \"hits\"".to_owned()));
     };
     if !hits.is_empty() {
         table(&client.output, hits)?;
     }
-    client.output.note(&summary(hits.len(), &answer));
+    client.output.note(&summary(hits.len(), &response));
     Ok(Outcome::Done)
 }
 
@@ -99,9 +99,9 @@ fn request(args: SearchArgs) -> Value {
     Value::Object(body)
 }
 
-fn summary(hits: usize, answer: &Value) -> String {
-    let took = answer["took_ms"].as_f64().map(|took| format!(" in {took:.1} ms")).unwrap_or_default();
-    let cut_off = if answer["query_truncated"] == true {
+fn summary(hits: usize, response: &Value) -> String {
+    let took = response["took_ms"].as_f64().map(|took| format!(" in {took:.1} ms")).unwrap_or_default();
+    let cut_off = if response["query_truncated"] == true {
         "; the query was longer than the model reads, so its end was ignored"
     } else {
         ""

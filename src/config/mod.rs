@@ -118,8 +118,8 @@ pub struct Config {
     #[arg(long, env = "DRAGOMAN_THREADS", value_name = "COUNT", default_value_t = 0, value_parser = parse_threads)]
     pub threads: usize,
 
-    /// Maximum size of padded batches over all concurrent forward passes: texts times tokens of the longest. Memory use grows with
-    /// it.
+    /// Maximum size of padded batches over all concurrent forward passes: texts times tokens of the longest. Memory use grows
+    /// with it.
     #[arg(long, env = "DRAGOMAN_BATCH_TOKENS_MAX", value_name = "TOKENS", default_value_t = 4_096, value_parser = at_least_one::<usize>)]
     pub batch_tokens_max: usize,
 

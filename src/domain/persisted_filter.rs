@@ -121,8 +121,8 @@ mod tests {
             Filter::Field(path(&["x"]), Test::Exists(false)),
         ];
         let filter = Filter::And(vec![Filter::Or(fields.to_vec()), Filter::Not(Box::default())]);
-        let kept = serde_json::from_str(&write(&filter).to_string()).unwrap();
-        assert_eq!(read(&kept), Some(filter));
+        let persisted = serde_json::from_str(&write(&filter).to_string()).unwrap();
+        assert_eq!(read(&persisted), Some(filter));
     }
 
     #[test]

@@ -331,8 +331,8 @@ pub struct HitRanks {
     /// ranking.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub lexical: Option<RankedScore>,
-    /// Rank among the passages that contain words of the query, their translations in any language, or names that sound like them,
-    /// with a score of about 0 to 1. Omitted if the hit is not in this ranking.
+    /// Rank among the passages that contain words of the query, their translations in any language, or names that sound like
+    /// them, with a score of about 0 to 1. Omitted if the hit is not in this ranking.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub translated: Option<RankedScore>,
     /// How `boosts` changed the score; omitted without `boosts`.

@@ -204,16 +204,16 @@ impl Embedder {
         let mut rest = texts.into_iter().peekable();
         while rest.peek().is_some() {
             let mut bytes = 0;
-            let mut turn = Vec::new();
+            let mut batch = Vec::new();
             while let Some(text) = rest.next_if(|_| bytes < TURN_BYTES) {
                 bytes += text.bytes();
-                turn.push(text);
+                batch.push(text);
             }
             let permit = Arc::clone(&self.parts.tokenizing).acquire_owned().await.map_err(|_| EmbedError::Stopping)?;
             let parts = Arc::clone(&self.parts);
             let tokenizing = tokio::task::spawn_blocking(move || {
                 let _permit = permit;
-                parts.tokens(&turn)
+                parts.tokens(&batch)
             });
             // If the task returns an error, the runtime shut down and canceled it.
             tokens.extend(tokenizing.await.unwrap_or(Err(EmbedError::Stopping))?);
@@ -366,13 +366,13 @@ mod tests {
 
     /// A tokenizer that blocks on each text until the other end of `wait` is dropped.
     struct Patient {
-        begun: Arc<AtomicUsize>,
+        started: Arc<AtomicUsize>,
         wait: Mutex<mpsc::Receiver<()>>,
     }
 
     impl Tokenize for Patient {
         fn encode(&self, _text: &str, _tokens_max: usize) -> Result<Tokens, TextError> {
-            self.begun.fetch_add(1, Ordering::SeqCst);
+            self.started.fetch_add(1, Ordering::SeqCst);
             let _ = self.wait.lock().unwrap().recv();
             Ok(Tokens { ids: vec![1], truncated: true })
         }
@@ -387,24 +387,24 @@ mod tests {
         let options = FakeOptions::of(4);
         let (_, encoder, _control) = fake::make(&options);
         let (hold, wait) = mpsc::channel();
-        let begun = Arc::new(AtomicUsize::new(0));
-        let tokenizer = Box::new(Patient { begun: Arc::clone(&begun), wait: Mutex::new(wait) });
+        let started = Arc::new(AtomicUsize::new(0));
+        let tokenizer = Box::new(Patient { started: Arc::clone(&started), wait: Mutex::new(wait) });
         let text = TextReader { tokenizer, tokens_max: 1 };
         let queues = Queues::start(vec![encoder], options.bounds(), None).unwrap();
         let embedder = Embedder::of(options.model(), (text, LanguageDetector::by_rules()), (None, None), queues);
-        let turns = embedder.parts.tokenizing.available_permits();
+        let permits = embedder.parts.tokenizing.available_permits();
         let texts = vec!["x".repeat(TURN_BYTES); 50];
         let request = tokio::spawn({
             let embedder = embedder.clone();
             async move { embedder.embed(texts, Priority::Query).await }
         });
-        while begun.load(Ordering::SeqCst) == 0 {
+        while started.load(Ordering::SeqCst) == 0 {
             tokio::task::yield_now().await;
         }
         request.abort();
         assert!(request.await.unwrap_err().is_cancelled());
         drop(hold);
-        let _all = embedder.parts.tokenizing.acquire_many(turns as u32).await.unwrap();
-        assert_eq!(begun.load(Ordering::SeqCst), 1, "after the request is canceled, no further text is tokenized");
+        let _all = embedder.parts.tokenizing.acquire_many(permits as u32).await.unwrap();
+        assert_eq!(started.load(Ordering::SeqCst), 1, "after the request is canceled, no further text is tokenized");
     }
 }

@@ -85,11 +85,11 @@ impl Queue {
     pub fn submit(&self, texts: Vec<Tokens>, priority: Priority) -> Result<Pending, EmbedError> {
         let (sender, receiver) = oneshot::channel();
         let embedded = texts.iter().map(|_| None).collect();
-        let submission = Submission { left: texts.len(), embedded, answer: Some(sender) };
+        let submission = Submission { left: texts.len(), embedded, reply: Some(sender) };
         let mut state = self.shared.state.lock();
         state.check_room(texts.len(), &self.shared.bounds)?;
         if texts.is_empty() {
-            submission.answer.map(|sender| sender.send(Ok(Vec::new())));
+            submission.reply.map(|sender| sender.send(Ok(Vec::new())));
             return Ok(Pending(receiver));
         }
         let submission = Arc::new(Mutex::new(submission));
@@ -181,7 +181,7 @@ struct Submission {
     left: usize,
     embedded: Vec<Option<Embedded>>,
     /// `None` once the submission is answered.
-    answer: Option<oneshot::Sender<Result<Vec<Embedded>, EmbedError>>>,
+    reply: Option<oneshot::Sender<Result<Vec<Embedded>, EmbedError>>>,
 }
 
 /// Closes the queue when its thread ends, even by a panic, so that no caller waits for a thread that is gone.
@@ -317,7 +317,7 @@ fn run(encoder: &mut impl Encode, batch: Vec<Waiting>, meter: &EmbedMeter) {
 impl Ticket {
     /// Returns whether a caller still waits for the result.
     fn is_wanted(&self) -> bool {
-        self.submission.lock().answer.as_ref().is_some_and(|sender| !sender.is_closed())
+        self.submission.lock().reply.as_ref().is_some_and(|sender| !sender.is_closed())
     }
 
     fn fill(&self, embedded: Embedded) {
@@ -336,10 +336,10 @@ impl Ticket {
 }
 
 impl Submission {
-    fn send(&mut self, answer: Result<Vec<Embedded>, EmbedError>) {
-        if let Some(sender) = self.answer.take() {
+    fn send(&mut self, reply: Result<Vec<Embedded>, EmbedError>) {
+        if let Some(sender) = self.reply.take() {
             // The caller may be gone.
-            let _ = sender.send(answer);
+            let _ = sender.send(reply);
         }
     }
 }

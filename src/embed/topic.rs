@@ -1,8 +1,8 @@
 //! Separates the topic of a query from words that only announce a search: the topic of "I am looking for information about
 //! pumpkins" is "pumpkins". The other words would find passages about information.
 //!
-//! The words below are English. A bundle's translation table knows which words of other languages mean the same. Such words at the
-//! beginning and the end of a query are cut off (stop structures: Huston and Croft, "Evaluating verbose query processing
+//! The words below are English. A bundle's translation table knows which words of other languages mean the same. Such words at
+//! the beginning and the end of a query are cut off (stop structures: Huston and Croft, "Evaluating verbose query processing
 //! techniques", 2010).
 
 use std::ops::Range;

@@ -1,5 +1,6 @@
-//! A private copy of a bundle's weights. ONNX Runtime maps some of the files into memory. If somebody truncated or overwrote such
-//! a file in place while the server runs, the server would crash, or would store embeddings of a model that nobody verified.
+//! A private copy of a bundle's weights. ONNX Runtime maps some of the files into memory. If another program truncated or
+//! overwrote such a file in place while the server runs, the server would crash, or would store embeddings of an unverified
+//! model.
 
 use std::path::PathBuf;
 use std::sync::Arc;

@@ -179,14 +179,14 @@ pub fn transfer(
     let mut languages = BTreeMap::new();
     for (language, test) in tests {
         let expected = label_numbers(&classes, language.name(), &test.labels)?;
-        let accuracy = |answers: &[Option<u32>]| {
-            Ok::<_, EvaluationError>(100.0 * evaluate_classes(&expected, answers, classes.len())?.scores.accuracy)
+        let accuracy = |predictions: &[Option<u32>]| {
+            Ok::<_, EvaluationError>(100.0 * evaluate_classes(&expected, predictions, classes.len())?.scores.accuracy)
         };
         let mut accuracies = Vec::with_capacity(runs.len());
         for run in &runs {
             let logits = run.mlp.logits(test.embeddings.values())?;
-            let answers: Vec<Option<u32>> = logits.chunks_exact(classes.len()).map(highest).collect();
-            accuracies.push(accuracy(&answers)?);
+            let predictions: Vec<Option<u32>> = logits.chunks_exact(classes.len()).map(highest).collect();
+            accuracies.push(accuracy(&predictions)?);
         }
         let always = accuracy(&vec![Some(majority); expected.len()])?;
         languages.insert(language.code().to_owned(), Accuracy::of(&accuracies, always));

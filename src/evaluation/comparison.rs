@@ -39,7 +39,7 @@ pub struct Task<'a> {
 }
 
 /// The predicted class of each example of each test split. `None` is an abstention and counts as wrong.
-pub type Answers = BTreeMap<Language, Vec<Option<u32>>>;
+pub type Predictions = BTreeMap<Language, Vec<Option<u32>>>;
 
 /// Accuracies in percent, by method.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -81,8 +81,8 @@ impl<'a> Task<'a> {
     pub fn comparison(&self) -> Result<Comparison, EvaluationError> {
         let mut comparison = Comparison { from: self.from.code().to_owned(), methods: BTreeMap::new() };
         let numbers = label_numbers(&self.classes, "the training part", &labels_of(self.train))?;
-        let answers = self.tests.iter().map(|(language, test)| (*language, vec![majority(&numbers); test.len()])).collect();
-        comparison.methods.insert(MAJORITY.to_owned(), self.evaluate(&answers)?);
+        let predictions = self.tests.iter().map(|(language, test)| (*language, vec![majority(&numbers); test.len()])).collect();
+        comparison.methods.insert(MAJORITY.to_owned(), self.evaluate(&predictions)?);
         Ok(comparison)
     }
 
@@ -92,11 +92,11 @@ impl<'a> Task<'a> {
     }
 
     /// Evaluates the predictions for each test split, in the order of its examples.
-    pub fn evaluate(&self, answers: &Answers) -> Result<MethodAccuracy, EvaluationError> {
+    pub fn evaluate(&self, predictions: &Predictions) -> Result<MethodAccuracy, EvaluationError> {
         let mut languages = BTreeMap::new();
         for (language, test) in &self.tests {
             let expected = label_numbers(&self.classes, language.name(), &labels_of(test))?;
-            let predicted = answers.get(language).map_or(&[][..], Vec::as_slice);
+            let predicted = predictions.get(language).map_or(&[][..], Vec::as_slice);
             let report = evaluate_classes(&expected, predicted, self.classes.len())?;
             languages.insert(language.code().to_owned(), 100.0 * report.scores.accuracy);
         }
@@ -106,7 +106,7 @@ impl<'a> Task<'a> {
 
     /// Returns the predictions of a network trained locally on the embeddings of the train split. It holds out the same
     /// examples as a server, and keeps the best of the same runs.
-    pub fn predict_locally(&self, encoder: &mut dyn SentenceEncoder) -> Result<Answers, EvaluationError> {
+    pub fn predict_locally(&self, encoder: &mut dyn SentenceEncoder) -> Result<Predictions, EvaluationError> {
         let train = Embedded::new(self.train, encoder)?;
         let numbers = label_numbers(&self.classes, "the training part", &train.labels)?;
         let split = stratified_split(&numbers, VALIDATION_SHARE, u64::from(SEED))?;
@@ -120,12 +120,12 @@ impl<'a> Task<'a> {
             threads: parallelism(),
         };
         let mlp = training.train(&|| false)?.into_best().mlp;
-        let mut answers = Answers::new();
+        let mut predictions = Predictions::new();
         for (language, test) in &self.tests {
             let logits = mlp.logits(Embedded::new(test, encoder)?.embeddings.values())?;
-            answers.insert(*language, logits.chunks_exact(self.classes.len()).map(highest).collect());
+            predictions.insert(*language, logits.chunks_exact(self.classes.len()).map(highest).collect());
         }
-        Ok(answers)
+        Ok(predictions)
     }
 }
 
@@ -192,13 +192,13 @@ mod tests {
         let predicted = |labels: &[&str]| -> Vec<Option<u32>> {
             labels.iter().map(|label| (!label.is_empty()).then(|| task.class(label).unwrap())).collect()
         };
-        let answers = [
+        let predictions = [
             (language("en"), predicted(&["weather", "weather"])),
             // Three of four are correct; the last is an abstention.
             (language("de"), predicted(&["sports", "sports", "weather", ""])),
             (language("fr"), predicted(&["sports"])),
         ];
-        let judged = task.evaluate(&answers.into()).unwrap();
+        let judged = task.evaluate(&predictions.into()).unwrap();
         assert_eq!((judged.own, judged.languages["de"], judged.languages["fr"], judged.mean), (Some(50.0), 75.0, 0.0, 37.5));
         let mut comparison = task.comparison().unwrap();
         // The majority class in English is weather: one of two, two of four, one of one.
@@ -236,7 +236,7 @@ mod tests {
         let set = [(language("en"), parts), (language("de"), Parts { test, ..Parts::default() })].into();
         let mut task = Task::new(&set, language("en")).unwrap();
         task.tests.remove(&language("en"));
-        let answers = task.predict_locally(&mut AngleEncoder).unwrap();
-        assert_eq!(task.evaluate(&answers).unwrap().mean, 100.0);
+        let predictions = task.predict_locally(&mut AngleEncoder).unwrap();
+        assert_eq!(task.evaluate(&predictions).unwrap().mean, 100.0);
     }
 }

@@ -108,14 +108,14 @@ impl fmt::Display for Report {
             self.sts.as_ref().map(|report| report as &dyn fmt::Display),
         ];
         let by_language = ByLanguage(self);
-        let mut begun = by_language.any();
+        let mut started = by_language.any();
         write!(f, "{by_language}")?;
         for section in sections.into_iter().flatten() {
-            if begun {
+            if started {
                 writeln!(f)?;
             }
             write!(f, "{section}")?;
-            begun = true;
+            started = true;
         }
         Ok(())
     }

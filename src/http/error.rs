@@ -335,7 +335,7 @@ fn client_detail(error: &service::Error, code: Code) -> String {
         (_, Error::InBatch { index, source }) => format!("/searches/{index}: {}", client_detail(source, code)),
         // Its text is fixed, and the client must know that the documents are stored.
         (_, Error::NotIndexed(_)) => error.to_string(),
-        // The damage must be named, so that somebody can repair it.
+        // The damage must be named, so that an operator can repair it.
         (_, Error::Damaged { .. }) => error.to_string(),
         (ErrorClass::Server, _) => fixed(),
         (ErrorClass::Client, Error::Store(source)) => source.to_string(),
@@ -376,7 +376,7 @@ pub fn panic_response(payload: Box<dyn Any + Send + 'static>) -> Response {
     ApiError::internal(format!("a handler panicked: {text}")).into_response()
 }
 
-/// Seconds until a refused client should retry: short for a queue, longer for a disk that somebody must fix.
+/// Seconds until a refused client should retry: short for a queue, longer for a disk that an operator must fix.
 pub fn retry_after_s(code: Code) -> Option<u64> {
     match code {
         Code::StorageUnavailable => Some(30),

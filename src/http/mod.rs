@@ -71,7 +71,7 @@ pub fn router_with(service: Service, settings: Settings) -> Router {
         let inner = routes.clone().layer(axum::middleware::from_fn_with_state(auth.clone(), middleware::auth::authorize_inner));
         let inner = middleware::request::wrap(inner, requests.clone(), &description.operations).with_state(api.clone());
         let mcp = mcp::Mcp::new(&api.service, description, inner);
-        routes = routes.route(openapi::operations::MCP_PATH, post(move |request| mcp.answer(request)));
+        routes = routes.route(openapi::operations::MCP_PATH, post(move |request| mcp.serve(request)));
     }
     let routes = routes
         .route("/openapi.json", get(openapi::serve_document))

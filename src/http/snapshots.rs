@@ -160,11 +160,11 @@ pub async fn restore_snapshot(
 )]
 pub async fn download_snapshot(State(api): State<Api>, SnapshotPath(id): SnapshotPath) -> Result<Response, ApiError> {
     let (file, bytes) = api.service.open_snapshot(&id).await?;
-    let answer = Response::builder()
+    let response = Response::builder()
         .header(CONTENT_TYPE, ZSTD)
         .header(CONTENT_LENGTH, bytes)
         .header(CONTENT_DISPOSITION, format!("attachment; filename=\"{id}.tar.zst\""));
-    answer.body(Body::from_stream(archive_stream(file, bytes))).map_err(|error| ApiError::internal(error.to_string()))
+    response.body(Body::from_stream(archive_stream(file, bytes))).map_err(|error| ApiError::internal(error.to_string()))
 }
 
 /// Upload a snapshot

@@ -6,8 +6,8 @@
 //!
 //! A node is never really removed. usearch would give its slot to the next vector and clear its links, which may be the only
 //! path to some nodes: after ten rounds of replacing 5,000 of 20,000 passages, 0.3 to 0.5% were no longer found. So a removed
-//! node keeps its values and links, and other nodes stay reachable through it. It gets a key from `REMOVED_KEYS_START` on, which no search
-//! returns. `hnsw::compact` rebuilds the graph when there are many removed nodes.
+//! node keeps its values and links, and other nodes stay reachable through it. It gets a key from `REMOVED_KEYS_START` on, which
+//! no search returns. `hnsw::compact` rebuilds the graph when there are many removed nodes.
 
 mod read_buffers;
 

@@ -1,4 +1,5 @@
-//! Passages near a query and their order, a list that collects the nearest and never grows far beyond its limit, and exact search.
+//! Passages near a query and their order, a list that collects the nearest and never grows far beyond its limit, and exact
+//! search.
 
 use std::cmp::Ordering;
 
@@ -85,8 +86,8 @@ mod tests {
     fn keeps_the_nearest_whatever_the_insertion_order() {
         for step in [1u64, 7, 389] {
             let mut nearest = Nearest::new(10);
-            for turn in 0..1_000 {
-                let key = turn * step % 1_000;
+            for round in 0..1_000 {
+                let key = round * step % 1_000;
                 nearest.offer(key, -(key as f32));
             }
             let found: Vec<_> = nearest.into_sorted().iter().map(|neighbor| neighbor.passage.0).collect();

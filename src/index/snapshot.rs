@@ -86,7 +86,7 @@ pub fn load(folder: &Path, parameters: &IndexParameters, origin: &str) -> Result
 }
 
 fn load_or_view(folder: &Path, parameters: &IndexParameters, origin: &str, view_bytes_min: u64) -> Result<Loaded, IndexError> {
-    // Removes what a crash during a save leaves. Nobody reads these files, and they may be large.
+    // Removes what a crash during a save leaves. They are never read, and may be large.
     for name in FILES {
         let _ = std::fs::remove_file(temporary_path(folder, name));
     }

@@ -98,17 +98,17 @@ impl Block {
 
     /// Computes the cosines of all its sentences with all of another block, [sentences, sentences of the other], as a matrix
     /// product. Overwrites `room`.
-    fn cosines<'r>(&self, other: &Self, room: &'r mut Vec<f32>) -> Result<&'r [f32], MiningError> {
+    fn cosines<'r>(&self, other: &Self, buffer: &'r mut Vec<f32>) -> Result<&'r [f32], MiningError> {
         check_range("dimension", other.dimension, self.dimension, self.dimension)?;
-        room.resize(self.len() * other.len(), 0.0);
-        self.multiply(other, room).map_err(|_| MiningError::Shape)?;
-        Ok(room)
+        buffer.resize(self.len() * other.len(), 0.0);
+        self.multiply(other, buffer).map_err(|_| MiningError::Shape)?;
+        Ok(buffer)
     }
 
-    fn multiply(&self, other: &Self, room: &mut [f32]) -> Result<(), ShapeError> {
+    fn multiply(&self, other: &Self, buffer: &mut [f32]) -> Result<(), ShapeError> {
         let own = ArrayView2::from_shape((self.len(), self.dimension), self.values.as_slice())?;
         let others = ArrayView2::from_shape((other.len(), self.dimension), other.values.as_slice())?;
-        let mut product = ArrayViewMut2::from_shape((self.len(), other.len()), room)?;
+        let mut product = ArrayViewMut2::from_shape((self.len(), other.len()), buffer)?;
         general_mat_mul(1.0, &own, &others.t(), 0.0, &mut product);
         Ok(())
     }
@@ -303,8 +303,8 @@ mod tests {
     fn cosines_do_not_depend_on_vector_length() {
         let one = block(2, &[vec![3.0, 4.0], vec![0.0, 0.0]]);
         let other = block(2, &[vec![10.0, 0.0], vec![-3.0, -4.0], vec![0.3, 0.4]]);
-        let mut room = vec![7.0; 1];
-        let cosines = one.cosines(&other, &mut room).unwrap();
+        let mut buffer = vec![7.0; 1];
+        let cosines = one.cosines(&other, &mut buffer).unwrap();
         let expect = [0.6, -1.0, 1.0, 0.0, 0.0, 0.0];
         assert!(cosines.iter().zip(expect).all(|(cosine, expect)| (cosine - expect).abs() < 1e-6), "{cosines:?}");
     }

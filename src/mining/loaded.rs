@@ -34,8 +34,8 @@ impl LoadedSet {
         Ok(nearest)
     }
 
-    /// Returns the neighbors of the sentences of this set, whose numbers are below `sentences`, among the `others` sentences of the
-    /// other one.
+    /// Returns the neighbors of the sentences of this set, whose numbers are below `sentences`, among the `others` sentences of
+    /// the other one.
     pub fn lists(&self, sentences: usize, others: usize) -> Result<NeighborLists, MiningError> {
         let mut lists = NeighborLists::new(sentences, others, self.per_query)?;
         for (nearest, block) in &self.blocks {

@@ -27,7 +27,7 @@ pub(super) struct RoundedRows {
     parts: Vec<Tensor<i8>>,
     scale: Scale,
     /// Buffer for the products of a part.
-    room: Option<Tensor<i32>>,
+    buffer: Option<Tensor<i32>>,
     /// Whether this machine can compute integer products.
     pub(super) usable: bool,
 }
@@ -69,7 +69,7 @@ impl RoundedRows {
         let part = |rows: &[i8]| Tensor::try_from_slice(rows, &[rows.len() / dimension, dimension]);
         let parts =
             integers.chunks(ROWS_PER_PART * dimension).map(part).collect::<Result<_, _>>().map_err(MiningError::rounded)?;
-        Ok(Self { parts, scale, room: None, usable })
+        Ok(Self { parts, scale, buffer: None, usable })
     }
 
     /// Returns the bound for products with these columns.
@@ -88,13 +88,13 @@ impl RoundedRows {
     pub(super) fn products(&mut self, part: usize, other: &Rounded) -> Result<(usize, &[i32]), MiningError> {
         let rows = &self.parts[part];
         let shape = [rows.shape()[0], other.columns.dims().0];
-        let room = match self.room.take().filter(|room| room.shape() == shape) {
-            Some(room) => room,
+        let buffer = match self.buffer.take().filter(|buffer| buffer.shape() == shape) {
+            Some(buffer) => buffer,
             None => Tensor::try_full(&shape, 0).map_err(MiningError::rounded)?,
         };
-        let room = self.room.insert(room);
-        rows.try_dots_packed_into(&other.columns, room).map_err(MiningError::rounded)?;
-        Ok((part * ROWS_PER_PART, room.as_slice()))
+        let buffer = self.buffer.insert(buffer);
+        rows.try_dots_packed_into(&other.columns, buffer).map_err(MiningError::rounded)?;
+        Ok((part * ROWS_PER_PART, buffer.as_slice()))
     }
 }
 

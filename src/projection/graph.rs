@@ -54,10 +54,10 @@ impl FuzzyGraph {
         }
         edges.sort_unstable_by_key(|edge| edge.ends);
         // The probabilistic union of both directions (section 3.1).
-        edges.dedup_by(|next, kept| {
-            let same = next.ends == kept.ends;
+        edges.dedup_by(|next, edge| {
+            let same = next.ends == edge.ends;
             if same {
-                kept.weight = kept.weight + next.weight - kept.weight * next.weight;
+                edge.weight = edge.weight + next.weight - edge.weight * next.weight;
             }
             same
         });

@@ -1,5 +1,5 @@
-//! Expands the words of questions to the words of a collection with the same meaning or sound, and caches the expansions: many questions
-//! share words, and the most frequent words take longest to look up.
+//! Expands the words of questions to the words of a collection with the same meaning or sound, and caches the expansions: many
+//! questions share words, and the most frequent words take longest to look up.
 
 use std::sync::Arc;
 

@@ -1,8 +1,9 @@
-//! Finds the words of a collection that a misspelled word of a question may mean: words of the same script whose sound is a single
-//! edit away, or two edits if both are long and none is nearer.
+//! Finds the words of a collection that a misspelled word of a question may mean: words of the same script whose sound is a
+//! single edit away, or two edits if both are long and none is nearer.
 //!
 //! An edit is one symbol more or less, another symbol, or two neighbors in the other order. Words are found by their skeletons
-//! (`sounds`), so at most one of the edits may change a consonant to one of another class. The number of words compared is bounded.
+//! (`sounds`), so at most one of the edits may change a consonant to one of another class. The number of words compared is
+//! bounded.
 
 use rustc_hash::FxHashSet;
 
@@ -48,8 +49,8 @@ impl SoundIndex {
     }
 }
 
-/// Returns the skeletons of the words that a misspelled word may mean. Few words have the same consonants in another order, so they
-/// come before those with others.
+/// Returns the skeletons of the words that a misspelled word may mean. Few words have the same consonants in another order, so
+/// they come before those with others.
 fn skeletons_alike(sound: Sound) -> Vec<u64> {
     let classes = classes(sound);
     let swapped = (1..classes.len()).filter(|at| classes[at - 1] != classes[*at]).map(|at| {
@@ -68,8 +69,8 @@ fn skeletons_alike(sound: Sound) -> Vec<u64> {
     skeletons
 }
 
-/// Returns further skeletons for a word that is longer than its sound. If it lacks a consonant, or has one too many, the one at the end
-/// of the sound differs as well.
+/// Returns further skeletons for a word that is longer than its sound. If it lacks a consonant, or has one too many, the one at
+/// the end of the sound differs as well.
 fn skeletons_of_longer(classes: &[u64]) -> Vec<u64> {
     let mut found = Vec::new();
     for at in 0..classes.len() {
@@ -80,8 +81,8 @@ fn skeletons_of_longer(classes: &[u64]) -> Vec<u64> {
     found
 }
 
-/// Returns the number of edits between two words, if it is at most `edits_max`. If both may be longer than their sounds, what one has at
-/// the end and the other does not have may be further on in the other.
+/// Returns the number of edits between two words, if it is at most `edits_max`. If both may be longer than their sounds, what one
+/// has at the end and the other does not have may be further on in the other.
 fn edits(one: &[u8], other: &[u8], edits_max: usize) -> Option<usize> {
     if one.len().abs_diff(other.len()) > edits_max {
         return None;

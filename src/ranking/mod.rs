@@ -42,18 +42,18 @@ const CHUNK: usize = 32;
 /// `passage` returns the passage in a slot, or `None` if it does not count. It is only called for few slots.
 fn best(scores: &[f32], passage: impl Fn(usize) -> Option<PassageId>, limit: usize) -> Vec<(PassageId, f32)> {
     let better = |a: &(PassageId, f32), b: &(PassageId, f32)| b.1.total_cmp(&a.1).then(a.0.cmp(&b.0));
-    let (mut kept, mut threshold) = (Vec::new(), f32::MIN_POSITIVE);
+    let (mut best, mut threshold) = (Vec::new(), f32::MIN_POSITIVE);
     if limit == 0 {
-        return kept;
+        return best;
     }
     let mut take = |first_slot: usize, scores: &[f32], threshold: &mut f32| {
         for (slot, &score) in (first_slot..).zip(scores).filter(|(_, score)| **score >= *threshold) {
-            kept.extend(passage(slot).map(|passage| (passage, score)));
+            best.extend(passage(slot).map(|passage| (passage, score)));
         }
-        if kept.len() > limit.saturating_mul(2) {
-            let (_, (_, last), _) = kept.select_nth_unstable_by(limit - 1, better);
+        if best.len() > limit.saturating_mul(2) {
+            let (_, (_, last), _) = best.select_nth_unstable_by(limit - 1, better);
             *threshold = *last;
-            kept.truncate(limit);
+            best.truncate(limit);
         }
     };
     let (chunks, rest) = scores.as_chunks::<CHUNK>();
@@ -64,9 +64,9 @@ fn best(scores: &[f32], passage: impl Fn(usize) -> Option<PassageId>, limit: usi
         }
     }
     take(scores.len() - rest.len(), rest, &mut threshold);
-    kept.sort_unstable_by(better);
-    kept.truncate(limit);
-    kept
+    best.sort_unstable_by(better);
+    best.truncate(limit);
+    best
 }
 
 #[cfg(test)]

@@ -43,8 +43,8 @@ impl Precomputation {
 fn compute_all(rows: &Weak<Rows>) {
     let mut next = 0;
     while let Some(rows) = rows.upgrade() {
-        let begun = Instant::now();
-        while begun.elapsed() < TURN {
+        let started = Instant::now();
+        while started.elapsed() < TURN {
             let Ok(token) = u16::try_from(next) else { return };
             if next >= rows.len() || rows.stored_count() >= PRECOMPUTED_MAX {
                 return;
@@ -53,7 +53,7 @@ fn compute_all(rows: &Weak<Rows>) {
             next += 1;
         }
         drop(rows);
-        std::thread::sleep(PAUSE * begun.elapsed());
+        std::thread::sleep(PAUSE * started.elapsed());
     }
 }
 

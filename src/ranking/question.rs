@@ -22,7 +22,8 @@ const TOUCHED_TOGETHER: usize = 64;
 const READ_TOGETHER: usize = 256;
 /// From this cosine on, two tokens count as the same when deciding whether a match is significant.
 const SAME: f32 = 0.98;
-/// Factor of the cosine of a token with itself if it is a whole word in the question and only part of a longer one in the passage.
+/// Factor of the cosine of a token with itself if it is a whole word in the question and only part of a longer one in the
+/// passage.
 const PARTIAL: f32 = 0.5;
 /// Minimum weight of a token, as a share of the average in its question, for a match with it to be significant.
 const SIGNIFICANT_MIN: f32 = 0.5;
@@ -231,8 +232,8 @@ impl Question {
     }
 
     /// Estimates the scores of all passages from the tokens near those of the question. Ignores cosines below `SCANNED`, and
-    /// tokens that lead to too many passages for their weight (`VISITS_PER_PASSAGE`). So an estimate may be lower than `score`, but
-    /// it is only higher where `score` counts tokens as partial.
+    /// tokens that lead to too many passages for their weight (`VISITS_PER_PASSAGE`). So an estimate may be lower than `score`,
+    /// but it is only higher where `score` counts tokens as partial.
     pub fn estimate(&self, index: &TokenIndex) -> LateEstimates {
         let mut scores = vec![0.0; index.slots()];
         // The cosine of the current token of the question, by slot. Near tokens are processed from the farthest to the

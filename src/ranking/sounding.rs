@@ -1,5 +1,5 @@
-//! Decides which words of a collection a word of a question may stand for by its sound, and with which probability: names in other
-//! scripts and spellings, and the words that a misspelled one means.
+//! Decides which words of a collection a word of a question may stand for by its sound, and with which probability: names in
+//! other scripts and spellings, and the words that a misspelled one means.
 
 use rustc_hash::FxHashMap;
 
@@ -12,9 +12,9 @@ use crate::domain::Word;
 const ONE_TRANSLATED: f32 = 0.6;
 const BOTH_TRANSLATED: f32 = 0.1;
 const ANOTHER_SPELLING: f32 = 0.2;
-/// The probability that another word is meant by one that the collection lacks, if a single edit leads to it: where the translation
-/// table lacks the word, too, and where it has it, but the collection has nothing that probably means the same. In the second case,
-/// only long words are misspelled: a short one may be the beginning of another word.
+/// The probability that another word is meant by one that the collection lacks, if a single edit leads to it: where the
+/// translation table lacks the word, too, and where it has it, but the collection has nothing that probably means the same. In
+/// the second case, only long words are misspelled: a short one may be the beginning of another word.
 const MISSPELLED: f32 = 0.5;
 const MISSPELLED_KNOWN: f32 = 0.25;
 /// The same if two edits lead to it.

@@ -107,7 +107,7 @@ const fn class(symbol: SoundSymbol) -> u64 {
 /// The words of a collection by their skeletons.
 #[derive(Debug, Default)]
 pub(super) struct SoundIndex {
-    /// Whoever writes documents chooses the skeletons, so their hashes are randomized.
+    /// The writers of documents choose the skeletons, so their hashes are randomized.
     by_skeleton: HashMap<u64, Vec<SoundingWord>>,
 }
 

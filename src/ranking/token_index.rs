@@ -203,8 +203,8 @@ mod tests {
         let mut index = TokenIndex::default();
         let own = |passage: u64| tokens(&[passage as u32, 9]);
         (0..5).for_each(|passage| index.insert(PassageId(passage), &own(passage)));
-        for gone in [0, 4, 2, 7] {
-            index.remove(PassageId(gone));
+        for removed in [0, 4, 2, 7] {
+            index.remove(PassageId(removed));
         }
         let mut left: Vec<_> = index.iter().map(|(passage, tokens)| (passage.0, tokens.to_vec())).collect();
         left.sort_unstable();

@@ -138,8 +138,8 @@ fn importances(words: &[&QueryWord], question: Option<&Question>) -> Vec<f32> {
     known.into_iter().map(|weight| weight.map_or(1.0, |weight| weight / mean)).collect()
 }
 
-/// Removes names that nothing sounds like, and words that find nothing and are parts of a name that is found or of a misspelled word:
-/// none of them says that a passage does not answer.
+/// Removes names that nothing sounds like, and words that find nothing and are parts of a name that is found or of a misspelled
+/// word: none of them says that a passage does not answer.
 fn remove_parts_of_words(query: &[QueryWord], weighted: &mut Vec<Weighted>) {
     let is_found = |key: u32| {
         weighted.iter().any(|weighted_word| weighted_word.expansion.word == key && !weighted_word.expansion.words.is_empty())

@@ -30,7 +30,7 @@ const DEAD_MIN: usize = 1 << 12;
 const NEW_MIN: usize = 1 << 16;
 /// When entries are arranged, each word gets room for one more entry per this many, so that a frequent word does not have to
 /// move for the next passage.
-const ROOM_PART: u32 = 8;
+const SPARE_PART: u32 = 8;
 /// Two words with a lower probability of the same meaning are different words.
 const SAME_MIN: f32 = 0.02;
 /// Minimum contribution of one concept to that probability. It skips most words of a concept, because they hardly mean it.
@@ -59,14 +59,14 @@ pub struct WordIndex {
     /// Sum of the `lengths` of existing passages.
     length_sum: u64,
     /// The posting ids of all passages' words, slot by slot, and where those of each slot begin. Removing a passage needs them.
-    own: Vec<u32>,
-    own_starts: Vec<usize>,
-    /// The id of each word's posting. Whoever writes documents chooses the words, so their hashes are randomized.
+    slot_words: Vec<u32>,
+    slot_starts: Vec<usize>,
+    /// The id of each word's posting. The writers of documents choose the words, so their hashes are randomized.
     words: HashMap<u32, u32>,
     /// The postings by id.
     postings: Vec<Posting>,
     /// The ids of those whose words no passage has anymore.
-    gone: FxHashSet<u32>,
+    removed: FxHashSet<u32>,
     /// The entries of all postings: the slot, and the count in the lowest `WORD_COUNT_BITS`. The first `arranged` entries are
     /// grouped by the concepts of their words, because a question reads all entries with one of its concepts.
     entries: Vec<u32>,
@@ -89,7 +89,7 @@ struct Posting {
     has_sound: bool,
     start: usize,
     length: u32,
-    room: u32,
+    capacity: u32,
     /// Number of its entries whose passages still exist.
     live: u32,
 }
@@ -104,11 +104,11 @@ impl WordIndex {
         let slot = self.passages.len() as u32;
         self.version = self.version.wrapping_add(1);
         let mut total = 0;
-        self.own_starts.push(self.own.len());
+        self.slot_starts.push(self.slot_words.len());
         for word in words.iter() {
             let posting_id = self.posting_id(word, translations);
             self.push(posting_id, (slot << WORD_COUNT_BITS) | u32::from(word.count));
-            self.own.push(posting_id);
+            self.slot_words.push(posting_id);
             total += usize::from(word.count);
         }
         let length = u16::try_from(total).unwrap_or(u16::MAX);
@@ -125,7 +125,7 @@ impl WordIndex {
             for sense in translations.senses(key) {
                 self.concepts.entry(sense.concept).or_default().add(posting_id, sense.probability());
             }
-            self.postings.push(Posting { word: key, has_sound: false, start: 0, length: 0, room: 0, live: 0 });
+            self.postings.push(Posting { word: key, has_sound: false, start: 0, length: 0, capacity: 0, live: 0 });
             posting_id
         });
         let has_sound = &mut self.postings[posting_id as usize].has_sound;
@@ -139,11 +139,11 @@ impl WordIndex {
         self.version = self.version.wrapping_add(1);
         self.passages[slot as usize] = None;
         self.length_sum -= u64::from(self.lengths[slot as usize]);
-        for posting_id in &self.own[self.own_range(slot as usize)] {
+        for posting_id in &self.slot_words[self.slot_range(slot as usize)] {
             let live = &mut self.postings[*posting_id as usize].live;
             *live -= 1;
             if *live == 0 {
-                self.gone.insert(*posting_id);
+                self.removed.insert(*posting_id);
             }
         }
         let dead = self.passages.len() - self.slots.len();
@@ -153,8 +153,8 @@ impl WordIndex {
     }
 
     /// Returns where the posting ids of a slot's words are in `own`.
-    fn own_range(&self, slot: usize) -> Range<usize> {
-        self.own_starts[slot]..self.own_starts.get(slot + 1).copied().unwrap_or(self.own.len())
+    fn slot_range(&self, slot: usize) -> Range<usize> {
+        self.slot_starts[slot]..self.slot_starts.get(slot + 1).copied().unwrap_or(self.slot_words.len())
     }
 
     /// Arranges the entries if many are new. Called after changes and before searches.
@@ -168,16 +168,16 @@ impl WordIndex {
     fn push(&mut self, posting_id: u32, entry: u32) {
         let posting = &mut self.postings[posting_id as usize];
         let length = posting.length as usize;
-        if posting.length == posting.room {
-            let own = posting.start..posting.start + length;
-            (posting.start, posting.room) = (self.entries.len(), 2 * posting.length.max(1));
-            self.entries.extend_from_within(own);
-            self.entries.resize(posting.start + posting.room as usize, 0);
+        if posting.length == posting.capacity {
+            let moved = posting.start..posting.start + length;
+            (posting.start, posting.capacity) = (self.entries.len(), 2 * posting.length.max(1));
+            self.entries.extend_from_within(moved);
+            self.entries.resize(posting.start + posting.capacity as usize, 0);
         }
         self.entries[posting.start + length] = entry;
         posting.length += 1;
         posting.live += 1;
-        self.gone.remove(&posting_id);
+        self.removed.remove(&posting_id);
     }
 
     fn posting(&self, posting_id: u32) -> &[u32] {
@@ -235,8 +235,8 @@ impl WordIndex {
     /// passage.
     pub fn has_any(&self, passage: PassageId, posting_ids: &[u32]) -> Option<bool> {
         let slot = *self.slots.get(&passage)?;
-        let own = &self.own[self.own_range(slot as usize)];
-        Some(own.iter().any(|own| posting_ids.binary_search(own).is_ok()))
+        let slot_words = &self.slot_words[self.slot_range(slot as usize)];
+        Some(slot_words.iter().any(|posting_id| posting_ids.binary_search(posting_id).is_ok()))
     }
 
     /// Returns the postings of the words of the collection that mean the same as a word of the question with these scores, and
@@ -339,7 +339,7 @@ impl WordIndex {
 
     /// Whether any passage has a word. Unlike its frequency, this is known without reading its posting.
     fn exists(&self, posting_id: u32) -> bool {
-        !self.gone.contains(&posting_id)
+        !self.removed.contains(&posting_id)
     }
 
     /// Returns the number of passages that have a word.
@@ -399,23 +399,23 @@ impl WordIndex {
                 lengths.push(self.lengths[slot]);
             }
         }
-        let length = self.postings.iter().map(|posting| (posting.live + posting.live / ROOM_PART) as usize).sum();
+        let length = self.postings.iter().map(|posting| (posting.live + posting.live / SPARE_PART) as usize).sum();
         let (mut entries, mut postings) = (Vec::with_capacity(length), Vec::with_capacity(self.postings.len()));
         let mut new_ids = vec![None; self.postings.len()];
         for old in self.by_concept() {
             let start = entries.len();
             let count = |entry: u32| entry & u32::from(WORD_COUNT_MAX);
-            let kept = |entry: &u32| {
+            let moved = |entry: &u32| {
                 new_slots[(entry >> WORD_COUNT_BITS) as usize].map(|slot| (slot << WORD_COUNT_BITS) | count(*entry))
             };
-            entries.extend(self.posting(old).iter().filter_map(kept));
+            entries.extend(self.posting(old).iter().filter_map(moved));
             let length = (entries.len() - start) as u32;
             if length > 0 {
                 new_ids[old as usize] = Some(postings.len() as u32);
-                let room = length + length / ROOM_PART;
-                entries.resize(start + room as usize, 0);
+                let capacity = length + length / SPARE_PART;
+                entries.resize(start + capacity as usize, 0);
                 let Posting { word, has_sound, .. } = self.postings[old as usize];
-                postings.push(Posting { word, has_sound, start, length, room, live: length });
+                postings.push(Posting { word, has_sound, start, length, capacity, live: length });
             }
         }
         let new_id = |posting_id: u32| new_ids[posting_id as usize];
@@ -426,18 +426,18 @@ impl WordIndex {
         self.sounds = SoundIndex::of(sounding);
         self.words = self.words.drain().filter_map(|(word, posting_id)| Some((word, new_id(posting_id)?))).collect();
         for concept in self.concepts.values_mut() {
-            let kept = concept.words.iter().filter_map(|(posting_id, probability)| Some((new_id(*posting_id)?, *probability)));
-            concept.words = kept.collect();
+            let words = concept.words.iter().filter_map(|(posting_id, probability)| Some((new_id(*posting_id)?, *probability)));
+            concept.words = words.collect();
             concept.sort();
         }
-        let kept = (0..self.passages.len()).filter(|slot| new_slots[*slot].is_some());
-        let (mut own, mut own_starts) = (Vec::with_capacity(self.own.len()), Vec::with_capacity(self.len()));
-        for slot in kept {
-            own_starts.push(own.len());
-            own.extend(self.own[self.own_range(slot)].iter().filter_map(|old| new_id(*old)));
+        let slots = (0..self.passages.len()).filter(|slot| new_slots[*slot].is_some());
+        let (mut slot_words, mut slot_starts) = (Vec::with_capacity(self.slot_words.len()), Vec::with_capacity(self.len()));
+        for slot in slots {
+            slot_starts.push(slot_words.len());
+            slot_words.extend(self.slot_words[self.slot_range(slot)].iter().filter_map(|old| new_id(*old)));
         }
-        (self.own, self.own_starts) = (own, own_starts);
-        self.gone.clear();
+        (self.slot_words, self.slot_starts) = (slot_words, slot_starts);
+        self.removed.clear();
         self.arranged = entries.len();
         (self.passages, self.lengths, self.postings, self.entries) = (passages, lengths, postings, entries);
         self.version = self.version.wrapping_add(1);

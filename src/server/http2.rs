@@ -43,7 +43,9 @@ impl Connection {
             request.extensions_mut().insert(client);
             let running = (work(), Running::new(&began));
             let (answering, began) = (router.clone().oneshot(request), Arc::clone(&began));
-            async move { answering.await.map(|answer| answer.map(|body| ResponseBody::new(PermitBody::new(body, running), began))) }
+            async move {
+                answering.await.map(|response| response.map(|body| ResponseBody::new(PermitBody::new(body, running), began)))
+            }
         });
         let mut http = http2::Builder::new(TokioExecutor::new());
         http.timer(TokioTimer::new()).max_concurrent_streams(STREAMS_MAX).max_header_list_size(CONNECTION_BYTES_MAX as u32);
@@ -142,9 +144,9 @@ struct ResponseBody {
 
 impl ResponseBody {
     fn new(body: PermitBody<(ActiveRequest, Running)>, activity: Arc<Activity>) -> Self {
-        let mut answer = Self { body, activity, unsent: false };
-        answer.set_unsent(true);
-        answer
+        let mut body = Self { body, activity, unsent: false };
+        body.set_unsent(true);
+        body
     }
 
     fn set_unsent(&mut self, unsent: bool) {

@@ -171,7 +171,7 @@ impl Connection {
             request.extensions_mut().insert(client);
             let working = work();
             let answering = self.shared.router.clone().oneshot(request);
-            async move { answering.await.map(|answer| answer.map(|body| PermitBody::new(body, working))) }
+            async move { answering.await.map(|response| response.map(|body| PermitBody::new(body, working))) }
         });
         let mut http = http1::Builder::new();
         http.timer(TokioTimer::new()).header_read_timeout(self.shared.options.header_timeout).keep_alive(self.alive.is_some());

@@ -52,7 +52,7 @@ impl Socket {
         Ok(false)
     }
 
-    /// Whether bytes have arrived that nobody has read yet.
+    /// Whether bytes have arrived that have not been read yet.
     pub(super) fn has_unread(&self) -> bool {
         let read = recv(&self.stream, &mut [0_u8], RecvFlags::PEEK | RecvFlags::DONTWAIT);
         read.is_ok_and(|(bytes, _)| bytes > 0)
@@ -128,9 +128,9 @@ mod tests {
         socket.read_exact(&mut read).await.unwrap();
         socket.write_all(&[7; 100_000]).await.unwrap();
         socket.shutdown().await.unwrap();
-        let mut answer = Vec::new();
-        client.read_to_end(&mut answer).await.unwrap();
-        assert_eq!((&read, answer.len()), (b"question", 100_000));
+        let mut received = Vec::new();
+        client.read_to_end(&mut received).await.unwrap();
+        assert_eq!((&read, received.len()), (b"question", 100_000));
     }
 
     #[tokio::test]

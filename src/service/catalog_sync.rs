@@ -28,17 +28,17 @@ impl Service {
         }
         let arrived = Instant::now();
         let mut last_check = self.state.catalog_sync.last_check.lock().await;
-        if let Some(check) = last_check.as_ref().filter(|check| check.begun >= arrived) {
+        if let Some(check) = last_check.as_ref().filter(|check| check.started >= arrived) {
             return check.failure.clone().map_or(Ok(()), |failure| Err(failure.into()));
         }
-        let begun = Instant::now();
+        let started = Instant::now();
         let synced = self.state.run(|state| state.catch_up()).await;
         let failure = match &synced {
             Ok(()) => None,
             Err(Error::Store(error)) => Some(error.clone()),
             Err(_) => return synced,
         };
-        *last_check = Some(CatalogCheck { begun, failure });
+        *last_check = Some(CatalogCheck { started, failure });
         synced
     }
 

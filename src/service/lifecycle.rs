@@ -35,7 +35,7 @@ use crate::store::{Catalog, DirectoryLock, OpenDatabases, StoreError};
 /// a thread, so that searches always find a free one.
 const WRITE_THREADS: usize = 96;
 /// Maximum number of background batches at the encoder, over all collections: one running, one next.
-const BACKGROUND_TURNS: usize = 2;
+const BACKGROUND_PERMITS: usize = 2;
 /// How long statements may still run when the server stops. Either the work of an interrupted statement has not been
 /// acknowledged yet, or the next start repeats it.
 pub(super) const STATEMENT_GRACE: Duration = Duration::from_secs(3);
@@ -112,7 +112,7 @@ impl Service {
             snapshots_lock: Mutex::default(),
             names_lock: Arc::new(tokio::sync::Mutex::new(())),
             write_threads: Arc::new(Semaphore::new(WRITE_THREADS)),
-            background_turns: Arc::new(Semaphore::new(BACKGROUND_TURNS)),
+            background_permits: Arc::new(Semaphore::new(BACKGROUND_PERMITS)),
             stopping: Arc::default(),
             retiring: Arc::default(),
             recovery_threads: Mutex::new(Vec::new()),

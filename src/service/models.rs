@@ -36,8 +36,8 @@ impl Service {
         Ok(first.iter().zip(&second).map(compared).collect())
     }
 
-    /// Computes the cosine of every text of `first` with every text of `second`, with one row per text of `first`. Without `second`,
-    /// compares `first` with itself.
+    /// Computes the cosine of every text of `first` with every text of `second`, with one row per text of `first`. Without
+    /// `second`, compares `first` with itself.
     pub async fn compare_sets(&self, first: Vec<String>, second: Option<Vec<String>>) -> Result<SimilarityMatrix, Error> {
         let is_one_set = second.is_none();
         let (first, second) = self.embed_sides(first, second.unwrap_or_default()).await?;

@@ -124,7 +124,7 @@ fn run_step(state: &State, waiting: Waiting, searched: &Sender<Arc<OpenCollectio
         Ok(Some(step)) => Some(Waiting { step, failures: 0, ..waiting }),
         Ok(None) => {
             if waiting.was_searched {
-                // Nobody receives it if the thread could not be started.
+                // There is no receiver if the thread could not be started.
                 let _ = searched.send(waiting.collection);
             }
             None

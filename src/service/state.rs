@@ -94,7 +94,7 @@ pub(crate) struct State {
     /// Bounds the threads that block in writes, so that searches always find one.
     pub(super) write_threads: Arc<Semaphore>,
     /// Bounds the background batches at the encoder, over all collections.
-    pub(super) background_turns: Arc<Semaphore>,
+    pub(super) background_permits: Arc<Semaphore>,
     pub(super) stopping: Arc<AtomicBool>,
     /// Shared with each task that removes a replaced collection, so that they can be counted.
     pub(super) retiring: Arc<()>,
@@ -121,7 +121,7 @@ pub(super) struct CatalogSyncState {
 }
 
 pub(super) struct CatalogCheck {
-    pub(super) begun: Instant,
+    pub(super) started: Instant,
     pub(super) failure: Option<StoreError>,
 }
 

@@ -150,7 +150,7 @@ where
 {
     let (sender, receiver) = mpsc::channel(PIECES_WAITING);
     let writing = tokio::spawn(blocking(move || {
-        // Dropping this removes the file. It is dropped here after an error, or by the runtime if nobody waits for the result
+        // Dropping this removes the file. It is dropped here after an error, or by the runtime if no task waits for the result
         // anymore.
         let unclaimed = TempPath::try_from_path(path.as_path()).at(&path)?;
         let bytes = write(receiver, encoding, &path, bounds)?;

@@ -144,10 +144,10 @@ storage! {
     /// is removed or not.
     fn delete_expired() -> Result<Expired, StoreError>;
 
-    /// Returns the stored answer of a request. Fails with `StoreError::KeyReused` if the same key was used for another request.
+    /// Returns the stored response of a request. Fails with `StoreError::KeyReused` if the same key was used for another request.
     fn idempotency_record(request: &RequestKey) -> Result<Option<String>, StoreError>;
 
-    /// Stores the answer of a request whose work is already done, unless there is an earlier record.
+    /// Stores the response of a request whose work is already done, unless there is an earlier record.
     fn record_answer(request: &RequestKey, answer: String) -> Result<(), StoreError>;
 
     /// Returns the last checkpoint of a job, or `None` before its first one.
@@ -157,7 +157,7 @@ storage! {
     fn delete_job_checkpoint(job: &JobId) -> Result<(), StoreError>;
 
     /// Deletes the checkpoints of all jobs except `kept`, because those jobs have ended.
-    fn delete_job_checkpoints(kept: &[JobId]) -> Result<(), StoreError>;
+    fn delete_job_checkpoints(running: &[JobId]) -> Result<(), StoreError>;
 
     /// Reads at most `limit` documents with keys above `after`, with everything stored about them, in the order of their keys.
     /// Includes documents that have expired but are not removed yet. Ends early once they have `bytes_max` bytes, but returns
@@ -251,8 +251,8 @@ storage! {
     /// search for.
     fn lexical(terms: &QueryTerms, filter: &SearchFilter, limit: usize) -> Result<Vec<(PassageId, f32)>, StoreError>;
 
-    /// Returns the first passages of documents whose titles begin with these terms (`PassageTerms::words`) and have a number of bytes in
-    /// this range, at most `limit`, oldest first. Takes about as long as reading the passages with the rarest term.
+    /// Returns the first passages of documents whose titles begin with these terms (`PassageTerms::words`) and have a number of
+    /// bytes in this range, at most `limit`, oldest first. Takes about as long as reading the passages with the rarest term.
     fn titled(title: &[String], bytes: RangeInclusive<u64>, limit: usize) -> Result<Vec<PassageId>, StoreError>;
 
     /// Reads the tokens of passages. With `after`, only reads what changed after that sequence number, if the tombstones since

@@ -1,4 +1,4 @@
-//! Ends the reads of a caller that is gone. Otherwise a few slow reads that nobody waits for would occupy all connections
+//! Ends the reads of a caller that is gone. Otherwise a few slow reads that no client waits for would occupy all connections
 //! for minutes.
 
 use std::cell::RefCell;

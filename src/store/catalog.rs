@@ -29,8 +29,8 @@ pub struct Catalog {
 }
 
 const CATALOG_FILE: &str = "catalog.sqlite";
-/// The types of jobs that go on with the replacement of their collection. Jobs of other types name passages, which the replacement
-/// does not have, or find the collection by its name.
+/// The types of jobs that go on with the replacement of their collection. Jobs of other types name passages, which the
+/// replacement does not have, or find the collection by its name.
 pub(crate) const FOLLOWING_JOBS: [JobType; 3] = [JobType::Import, JobType::Classify, JobType::Evaluate];
 const CHECKING: &str = "checking the catalog";
 
@@ -62,8 +62,8 @@ impl Catalog {
         Self::from_connection(open_existing_writer(&path, &CATALOG, true)?, lock)
     }
 
-    /// Like `open_existing`, but for reading a catalog that nobody else has open, without changing any of its files. Fails with
-    /// `StoreError::NotUpToDate` if it would have to be changed first.
+    /// Like `open_existing`, but for reading a catalog that no other process has open, without changing any of its files.
+    /// Fails with `StoreError::NotUpToDate` if it would have to be changed first.
     pub fn open_read_only(data_dir: &Path) -> Result<Self, StoreError> {
         let path = data_dir.join(CATALOG_FILE);
         check_exists(&path)?;

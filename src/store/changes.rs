@@ -93,12 +93,12 @@ impl DocumentStore {
         self.delete_checkpoints(vec![job.as_str().to_owned()])
     }
 
-    pub fn delete_job_checkpoints(&self, kept: &[JobId]) -> Result<(), StoreError> {
+    pub fn delete_job_checkpoints(&self, running: &[JobId]) -> Result<(), StoreError> {
         let mut stale: Vec<String> = self.read("reading checkpoints", |connection| {
             let sql = "select job from job_checkpoints where job <> ?1";
             query_all(connection, sql, [UNFINISHED_CHANGE], |row| Ok(row.get(0)?))
         })?;
-        stale.retain(|job| kept.iter().all(|kept| kept.as_str() != job));
+        stale.retain(|job| running.iter().all(|running| running.as_str() != job));
         if stale.is_empty() { Ok(()) } else { self.delete_checkpoints(stale) }
     }
 

@@ -18,8 +18,8 @@ const COLUMNS: &str =
     created_at_ms, trained_at_ms, version, next_job";
 
 impl dyn CatalogStorage {
-    /// Adds a classifier with its texts and the job that trains it. Returns whether the name was free. Checks nothing else. With a
-    /// request, records that this request created it.
+    /// Adds a classifier with its texts and the job that trains it. Returns whether the name was free. Checks nothing else. With
+    /// a request, records that this request created it.
     pub fn create_classifier(
         &self,
         row: &StoredClassifier,
@@ -93,8 +93,8 @@ impl dyn CatalogStorage {
         self.run_in(Within::Transaction, "storing the embeddings of a classifier", |session| session.store_embeddings(embedded))
     }
 
-    /// Adds the job that retrains a classifier. Adds nothing and returns false if the classifier does not exist, or if another job is
-    /// training it.
+    /// Adds the job that retrains a classifier. Adds nothing and returns false if the classifier does not exist, or if another
+    /// job is training it.
     pub fn begin_retraining(&self, id: &str, training: &Job) -> Result<bool, StoreError> {
         let trainer = self.server_number().map_or_else(String::new, |me| format!(", trainer = {me}"));
         let sql = format!(
@@ -142,16 +142,17 @@ impl dyn CatalogStorage {
         })
     }
 
-    /// Records that a training without a job failed. A classifier that was trained before stays as it was, and the error is stored
-    /// next to it.
+    /// Records that a training without a job failed. A classifier that was trained before stays as it was, and the error is
+    /// stored next to it.
     pub fn fail_training(&self, job: &JobId, error: &JobFailure) -> Result<(), StoreError> {
         self.run_in(Within::Statements, "storing a failed training", |session| {
             self.end_training(session, job, error, JobStatus::Failed)
         })
     }
 
-    /// Records how a training job ended that did not succeed, like `finish_job`, and how its training ended. A classifier that was
-    /// trained before stays as it was, and the error is stored next to it, unless the job was canceled, because then nothing failed.
+    /// Records how a training job ended that did not succeed, like `finish_job`, and how its training ended. A classifier that
+    /// was trained before stays as it was, and the error is stored next to it, unless the job was canceled, because then nothing
+    /// failed.
     pub fn finish_failed_training(
         &self,
         job: &JobId,

@@ -16,7 +16,7 @@ use super::error::Fault;
 use super::migrate::{Schema, applied, check_schema, migrate};
 use crate::disk;
 
-/// How long a statement waits for a lock. Within one server nobody waits for a lock, but a backup program may hold one.
+/// How long a statement waits for a lock. Within one server no connection waits for a lock, but a backup program may hold one.
 const BUSY_TIMEOUT: Duration = Duration::from_secs(10);
 
 const OPENING: &str = "opening a database";

@@ -103,7 +103,7 @@ impl DocumentStore {
         Ok(store)
     }
 
-    /// Like `open_existing`, but for reading a database that nobody else has open, without changing any of its files. Fails
+    /// Like `open_existing`, but for reading a database that no other process has open, without changing any of its files. Fails
     /// with `StoreError::NotUpToDate` if it would have to be changed first.
     pub fn open_read_only(folder: &Path, options: &StoreOptions) -> Result<Self, StoreError> {
         let database = folder.join(DATABASE);
@@ -446,8 +446,8 @@ fn check_reaches(database: &Path, connection: &Connection, reached: Sequence) ->
     if stored >= reached {
         return Ok(());
     }
-    let kept = connection.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, true);
-    kept.map_err(|error| Fault::from(error).into_store_error("preserving the log of a database"))?;
+    let configured = connection.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, true);
+    configured.map_err(|error| Fault::from(error).into_store_error("preserving the log of a database"))?;
     Err(StoreError::DatabaseBehind { path: database.to_owned(), stored, reached })
 }
 

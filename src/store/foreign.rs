@@ -1,7 +1,7 @@
 //! Foreign databases, which come from archives. They are never opened like our own, because a trigger, a view or an index on an
 //! expression would run its author's statements in this server. Instead, a foreign database is opened by a connection that can
-//! only read rows of the tables that this program makes. Its schema must be exactly what the migrations make. Then `foreign_import`
-//! copies its rows into a database of our own.
+//! only read rows of the tables that this program makes. Its schema must be exactly what the migrations make. Then
+//! `foreign_import` copies its rows into a database of our own.
 
 use std::fs::File;
 use std::io::Read as _;
@@ -84,7 +84,7 @@ pub fn check_foreign(kind: DatabaseKind, path: &Path) -> Result<(), StoreError> 
     ForeignDatabase::open(kind, path, || false).map(drop)
 }
 
-/// Whether a collection's database has any document. Nobody may have it open. A database without tables has none.
+/// Whether a collection's database has any document. No process may have it open. A database without tables has none.
 pub fn has_documents(database: &Path) -> Result<bool, StoreError> {
     check_files(database)?;
     any_document(database).map_err(|fault| fault.into_store_error("looking for documents"))
@@ -115,8 +115,8 @@ fn version(schema: &Schema, head: &[u8]) -> Result<usize, StoreError> {
 }
 
 impl ForeignDatabase {
-    /// Opens a database that nobody else has open and compares its schema. `stop` is checked regularly; once it returns true,
-    /// every read ends with `StoreError::Interrupted`.
+    /// Opens a database that no other process has open and compares its schema. `stop` is checked regularly; once it returns
+    /// true, every read ends with `StoreError::Interrupted`.
     pub(super) fn open(kind: DatabaseKind, path: &Path, stop: impl Fn() -> bool + Send + 'static) -> Result<Self, StoreError> {
         let mut head = Vec::new();
         let read = File::open(path).and_then(|file| file.take(HEAD_BYTES as u64).read_to_end(&mut head));

@@ -43,8 +43,8 @@ const CATALOG_TABLES: &[&str] = &["collections", "aliases", "classifiers", "clas
 // The last two are one table, before and after it was renamed.
 const COLLECTION_TABLES: &[&str] = &["documents", "passages", "kept_answers", "idempotency_records"];
 
-/// Copies the rows of the database `from`, which nobody else has open and which should be of this kind, into the new file `to`.
-/// Returns the damage found in the first damaged rows. Damaged rows are copied unchanged, so that reading them reports the
+/// Copies the rows of the database `from`, which no other process has open and which should be of this kind, into the new file
+/// `to`. Returns the damage found in the first damaged rows. Damaged rows are copied unchanged, so that reading them reports the
 /// damage. A damaged embedding is left out and computed again. `stop` is checked regularly; once it returns true, this ends with
 /// `StoreError::Interrupted`. The file is durable when this returns.
 pub fn import_foreign(

@@ -115,14 +115,14 @@ impl DocumentStore {
         let sql = format!("select 1 from passages p join documents d on d.key = p.document where p.id = ? and {}", condition.sql);
         self.read("filtering passages", |connection| {
             let mut statement = connection.prepare_cached(&sql)?;
-            let mut kept = Vec::new();
+            let mut existing = Vec::new();
             for id in ids {
                 let key = Value::Integer(to_sql(id.0));
                 if statement.exists(params_from_iter(std::iter::once(&key).chain(&condition.values)))? {
-                    kept.push(*id);
+                    existing.push(*id);
                 }
             }
-            Ok(kept)
+            Ok(existing)
         })
     }
 

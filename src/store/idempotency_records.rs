@@ -43,7 +43,7 @@ pub(super) fn store_creation(
     if store_answer(session, request, id, now_ms, CREATIONS_MAX)? { Ok(()) } else { Err(key_reused(request)) }
 }
 
-/// Records the answer of a request, unless there is a record. Returns whether it did. Deletes the oldest records beyond `max`.
+/// Records the response of a request, unless there is a record. Returns whether it did. Deletes the oldest records beyond `max`.
 pub(super) fn store_answer(
     session: &mut dyn CatalogSession,
     request: &RequestKey,
@@ -56,12 +56,12 @@ pub(super) fn store_answer(
     session.execute(stale, values![now_ms - KEPT_MS, now_ms + KEPT_MS])?;
     let sql = "insert into dragoman.creations (key, fingerprint, answer, created_at_ms) values ($1, $2, $3, $4)
                on conflict (key) do nothing";
-    let kept = session.execute(sql, values![request.record_key(), request.fingerprint(), answer, now_ms])?;
+    let inserted = session.execute(sql, values![request.record_key(), request.fingerprint(), answer, now_ms])?;
     // Deletes in the order of arrival, because after a clock jumped back, the newest record can have the oldest time.
     let oldest = "delete from dragoman.creations where creations.number <=
                   (select creations.number from dragoman.creations order by creations.number desc limit 1 offset $1)";
     session.execute(oldest, values![max])?;
-    Ok(kept > 0)
+    Ok(inserted > 0)
 }
 
 /// The outcome of a request with a key.
@@ -104,7 +104,7 @@ impl DocumentStore {
     }
 
     pub fn record_answer(&self, request: &RequestKey, answer: String) -> Result<(), StoreError> {
-        const OPERATION: &str = "storing an answer";
+        const OPERATION: &str = "storing a response";
         let request = request.clone();
         self.write_patiently(OPERATION, move |transaction| {
             let mut records = SqliteSession { connection: transaction.connection, operation: OPERATION };

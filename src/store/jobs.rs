@@ -18,9 +18,9 @@ pub(crate) const JOB_COLUMNS: &str =
     cancel_requested, created_at_ms, started_at_ms, finished_at_ms, jobs.key";
 
 impl dyn CatalogStorage {
-    /// Adds a job, unless `request` was accepted before; then returns the id of that job. Fails with `StoreError::KeyReused` if the
-    /// same key was used for another request, and with `StoreError::Replaced` if the collection with the id `follows` does not exist:
-    /// a re-embedding only passes on jobs that are already stored (`FOLLOWING_JOBS`).
+    /// Adds a job, unless `request` was accepted before; then returns the id of that job. Fails with `StoreError::KeyReused` if
+    /// the same key was used for another request, and with `StoreError::Replaced` if the collection with the id `follows` does
+    /// not exist: a re-embedding only passes on jobs that are already stored (`FOLLOWING_JOBS`).
     pub fn create_job(
         &self,
         new: &Job,

@@ -28,7 +28,7 @@ const PAGE_SIZES: RangeInclusive<usize> = 512..=1 << 16;
 const PAGE_SIZE_AT: usize = 16;
 
 /// Refuses a log that lost acknowledged changes. Makes the log durable: a process that was killed may have written a commit
-/// without syncing it, and from now on clients see that commit. Nobody may have the database open.
+/// without syncing it, and from now on clients see that commit. No process may have the database open.
 pub(super) fn check(database: &Path) -> Result<(), StoreError> {
     let path = log_path(database);
     let lost = match File::open(&path) {

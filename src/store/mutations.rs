@@ -41,8 +41,8 @@ pub(super) const INSERT: &str = "insert into documents
     (key, id, language, language_confidence, created_at_ms, updated_at_ms, sequence, metadata, text, title, expires_at_ms, checksum)
     values (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12)";
 
-/// Writes a document's row. The parameters of `sql` have the numbers of `INSERT`. It may leave out some, but not the last one, the
-/// checksum, because SQLite counts parameters by the highest number.
+/// Writes a document's row. The parameters of `sql` have the numbers of `INSERT`. It may leave out some, but not the last one,
+/// the checksum, because SQLite counts parameters by the highest number.
 pub(super) fn write_row(
     transaction: &mut WriteTransaction<'_>,
     sql: &str,

@@ -206,7 +206,7 @@ impl Database {
         }
     }
 
-    /// The same for reading a database that nobody else has open, without changing any of its files.
+    /// The same for reading a database that no other process has open, without changing any of its files.
     pub(super) fn read_only(path: PathBuf, options: &StoreOptions) -> Self {
         Self { read_only: true, ..Self::new(path, options, system_clock) }
     }

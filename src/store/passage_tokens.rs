@@ -94,13 +94,13 @@ fn read_passage_values<T>(
     };
     let mut statement = connection.prepare_cached(&sql)?;
     let mut rows = statement.query([after.map(|after| to_sql(after.0))])?;
-    let mut kept = Vec::new();
+    let mut parsed = Vec::new();
     while let Some(row) = rows.next()? {
         let passage = passage_id(row.get(0)?)?;
         let bytes = row.get_ref(1)?.as_blob()?;
-        kept.extend(unseal_passage_value(passage, bytes).and_then(&parse).map(|kept| (passage, kept)));
+        parsed.extend(unseal_passage_value(passage, bytes).and_then(&parse).map(|parsed| (passage, parsed)));
     }
-    Ok(kept)
+    Ok(parsed)
 }
 
 /// Reads the next passages that lack their tokens, and their last sequence number. Returns `None` when there are no more.

@@ -1,5 +1,5 @@
-//! Opens databases that nobody else has open for reading, without changing any of their files: no migration, no checkpoint of
-//! the log, and no shared-memory file.
+//! Opens databases that no other process has open for reading, without changing any of their files: no migration, no checkpoint
+//! of the log, and no shared-memory file.
 
 use std::path::Path;
 

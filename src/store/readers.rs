@@ -235,10 +235,10 @@ mod tests {
 
     #[test]
     fn a_read_waits_while_all_connections_are_in_use() {
-        let ((_folder, readers), begun) = (readers(1), AtomicUsize::new(0));
+        let ((_folder, readers), started) = (readers(1), AtomicUsize::new(0));
         let read = &|| {
             let work = |connection: &Connection| {
-                begun.fetch_add(1, Ordering::SeqCst);
+                started.fetch_add(1, Ordering::SeqCst);
                 count(connection)
             };
             readers.read("testing", Extent::FewRows, work).unwrap()
@@ -249,7 +249,7 @@ mod tests {
                 loop {
                     // Only a read that waits for a connection can be notified.
                     let waits = readers.changed.notify_all() > 0;
-                    assert_eq!(begun.load(Ordering::SeqCst), 0, "a read began while another used the only connection");
+                    assert_eq!(started.load(Ordering::SeqCst), 0, "a read began while another used the only connection");
                     if waits {
                         break count(connection);
                     }
@@ -259,23 +259,23 @@ mod tests {
             first.unwrap();
             (0..7).for_each(|_| drop(scope.spawn(read)));
         });
-        assert_eq!((begun.into_inner(), readers.pool.lock().idle.len()), (8, 1));
+        assert_eq!((started.into_inner(), readers.pool.lock().idle.len()), (8, 1));
     }
 
     #[test]
     fn scans_leave_connections_to_other_reads() {
         let (_folder, readers) = readers(3);
-        let (begun, release) = (Barrier::new(3), Barrier::new(3));
+        let (started, release) = (Barrier::new(3), Barrier::new(3));
         thread::scope(|scope| {
             let hold = || {
                 readers.read("testing", Extent::Scan, |connection| {
-                    begun.wait();
+                    started.wait();
                     release.wait();
                     count(connection)
                 })
             };
             (0..2).for_each(|_| drop(scope.spawn(hold)));
-            begun.wait();
+            started.wait();
             let third = scope.spawn(|| readers.read("testing", Extent::Scan, count));
             assert_eq!(readers.read("testing", Extent::FewRows, count).unwrap(), 0);
             assert!(!third.is_finished(), "two of three connections are the most that scans take");

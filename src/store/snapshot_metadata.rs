@@ -33,7 +33,7 @@ pub struct Replacement {
 /// Aliases and classifiers of another catalog.
 #[derive(Debug, Clone, Default)]
 pub struct SnapshotMetadata {
-    /// The folder of the other catalog, which nobody may have open. Without it there are no classifiers.
+    /// The folder of the other catalog, which no process may have open. Without it there are no classifiers.
     pub origin: Option<PathBuf>,
     pub aliases: Vec<(CollectionName, CollectionId)>,
     /// Classifiers with their new ids.

@@ -37,7 +37,7 @@ pub struct SwapState {
     /// Its last change.
     pub sequence: Sequence,
     /// Key, fingerprint, answer and creation time of each.
-    answers: Vec<(String, String, String, i64)>,
+    records: Vec<(String, String, String, i64)>,
     /// By job id.
     checkpoints: Vec<(String, String)>,
 }
@@ -92,28 +92,28 @@ impl DocumentStore {
 
     /// Reads the state that the replacement of this database needs besides the documents.
     pub fn swap_state(&self) -> Result<SwapState, StoreError> {
-        let (answers, checkpoints) = self.read("reading stored answers and checkpoints", |connection| {
+        let (records, checkpoints) = self.read("reading stored responses and checkpoints", |connection| {
             let sql = "select key, fingerprint, answer, created_at_ms from idempotency_records order by rowid";
-            let answers = query_all(connection, sql, [], |row| Ok(row.try_into()?))?;
+            let records = query_all(connection, sql, [], |row| Ok(row.try_into()?))?;
             let sql = "select job, checkpoint from job_checkpoints order by job";
             let checkpoints = query_all(connection, sql, [], |row| Ok(row.try_into()?))?;
-            Ok((answers, checkpoints))
+            Ok((records, checkpoints))
         })?;
-        Ok(SwapState { sequence: self.sequence()?, answers, checkpoints })
+        Ok(SwapState { sequence: self.sequence()?, records, checkpoints })
     }
 
     /// Applies the state of the database that this one replaces: the next change gets a number after its last one, repeated
-    /// requests get the same answers, and jobs continue from their checkpoints. Everything is durable when this returns, even
+    /// requests get the same responses, and jobs continue from their checkpoints. Everything is durable when this returns, even
     /// if commits do not wait for the disk.
     pub fn swap_in(&self, before: SwapState) -> Result<(), StoreError> {
-        let SwapState { sequence, answers, checkpoints } = before;
+        let SwapState { sequence, records, checkpoints } = before;
         self.write_patiently("replacing a database", move |transaction| {
             transaction.raise_sequence(sequence);
             let sql =
                 "insert or ignore into idempotency_records (key, fingerprint, answer, created_at_ms) values (?1, ?2, ?3, ?4)";
             let mut statement = transaction.connection.prepare_cached(sql)?;
-            for answer in answers {
-                statement.execute(answer)?;
+            for record in records {
+                statement.execute(record)?;
             }
             let sql = "insert or ignore into job_checkpoints (job, checkpoint) values (?1, ?2)";
             let mut statement = transaction.connection.prepare_cached(sql)?;

@@ -90,7 +90,8 @@ impl<'c> WriteTransaction<'c> {
             return Ok(());
         }
         added.iter().try_for_each(|(passage, terms)| term_rows::insert(self.connection, *passage, terms))?;
-        // FTS5 writes its buffer out at the next savepoint. With one here, a full disk fails this command and not the whole group.
+        // FTS5 writes its buffer out at the next savepoint. With one here, a full disk fails this command and not the whole
+        // group.
         self.connection.prepare_cached("savepoint terms")?.execute([])?;
         self.connection.prepare_cached("release terms")?.execute([])?;
         Ok(())

@@ -98,7 +98,7 @@ trait Command: Send {
     fn run(&mut self, transaction: &mut WriteTransaction<'_>) -> Result<(), Fault>;
 
     /// Sends the caller the result, or the group's error.
-    fn answer(self: Box<Self>, group: &Result<(), StoreError>);
+    fn reply(self: Box<Self>, group: &Result<(), StoreError>);
 }
 
 fn wait<T>(result: &Receiver<Result<T, StoreError>>) -> Result<T, StoreError> {
@@ -109,7 +109,7 @@ struct Work<T, F> {
     operation: &'static str,
     work: Option<F>,
     result: Option<Result<T, StoreError>>,
-    answer: SyncSender<Result<T, StoreError>>,
+    reply: SyncSender<Result<T, StoreError>>,
 }
 
 fn command<T, F>(operation: &'static str, work: F) -> (Box<dyn Command>, Receiver<Result<T, StoreError>>)
@@ -117,8 +117,8 @@ where
     T: Send + 'static,
     F: FnOnce(&mut WriteTransaction<'_>) -> Result<T, Fault> + Send + 'static,
 {
-    let (answer, result) = sync_channel(1);
-    (Box::new(Work { operation, work: Some(work), result: None, answer }), result)
+    let (reply, result) = sync_channel(1);
+    (Box::new(Work { operation, work: Some(work), result: None, reply }), result)
 }
 
 impl<T: Send, F: FnOnce(&mut WriteTransaction<'_>) -> Result<T, Fault> + Send> Command for Work<T, F> {
@@ -140,15 +140,15 @@ impl<T: Send, F: FnOnce(&mut WriteTransaction<'_>) -> Result<T, Fault> + Send> C
         Ok(())
     }
 
-    fn answer(self: Box<Self>, group: &Result<(), StoreError>) {
+    fn reply(self: Box<Self>, group: &Result<(), StoreError>) {
         let result = match (self.result, group) {
             (Some(Err(own)), _) => Err(own),
             (_, Err(error)) => Err(error.clone()),
             (Some(Ok(value)), Ok(())) => Ok(value),
             (None, Ok(())) => Err(StoreError::Closed),
         };
-        // A caller that no longer waits needs no answer.
-        let _ = self.answer.send(result);
+        // A caller that no longer waits needs no response.
+        let _ = self.reply.send(result);
     }
 }
 
@@ -160,7 +160,7 @@ fn run(mut connection: Connection, commands: &Receiver<Box<dyn Command>>, contex
         let result = committed.map_err(|fault| fault.into_store_error("committing"));
         let result = result.inspect_err(|error| discard_unsynced_commit(&connection, error));
         for command in group {
-            command.answer(&result);
+            command.reply(&result);
         }
     }
     // The deadline must not interrupt closing.
@@ -227,13 +227,13 @@ mod tests {
         fn stall(&self) -> (Waiting<()>, std::sync::mpsc::Sender<()>) {
             let (started, has_started) = channel();
             let (gate, opened) = channel::<()>();
-            let answer = self.queue("stalling", move |_| {
+            let reply = self.queue("stalling", move |_| {
                 started.send(()).unwrap();
                 let _ = opened.recv();
                 Ok(())
             });
             has_started.recv().unwrap();
-            (answer, gate)
+            (reply, gate)
         }
 
         /// Puts a write into the queue without waiting for its result.
@@ -272,7 +272,7 @@ mod tests {
         assert!(matches!(refused, StoreError::WriteQueueFull { limit: 3 }), "{refused:?}");
         drop(gate);
         wait(&stalled).unwrap();
-        assert_eq!(waiting.map(|answer| wait(&answer).unwrap()), [1, 1, 1]);
+        assert_eq!(waiting.map(|reply| wait(&reply).unwrap()), [1, 1, 1]);
         assert_eq!(fixture.keys(), [1, 2, 3]);
     }
 
@@ -296,7 +296,7 @@ mod tests {
         drop(last_gate);
         wait(&last).unwrap();
         assert_eq!(fixture.keys().len(), 50);
-        assert!(waiting.into_iter().all(|answer| wait(&answer).is_ok()));
+        assert!(waiting.into_iter().all(|reply| wait(&reply).is_ok()));
     }
 
     #[test]
@@ -333,8 +333,8 @@ mod tests {
         drop(gate);
         let committing = |error: &StoreError| matches!(error, StoreError::Sqlite { operation: "committing", .. });
         assert!(committing(&wait(&stalled).unwrap_err()));
-        for answer in [before, violating, after] {
-            assert!(committing(&wait(&answer).unwrap_err()));
+        for reply in [before, violating, after] {
+            assert!(committing(&wait(&reply).unwrap_err()));
         }
         assert_eq!(fixture.keys(), [0; 0]);
         wait(&fixture.submit(4)).unwrap();
@@ -394,7 +394,7 @@ mod tests {
         drop(gate);
         fixture.writer.close().unwrap();
         wait(&stalled).unwrap();
-        assert_eq!(waiting.map(|answer| wait(&answer).unwrap()), [1, 1]);
+        assert_eq!(waiting.map(|reply| wait(&reply).unwrap()), [1, 1]);
         assert!(matches!(fixture.writer.write("testing", |_| Ok(())), Err(StoreError::Closed)));
         assert!(matches!(fixture.writer.write_patiently("testing", |_| Ok(())), Err(StoreError::Closed)));
         fixture.writer.close().unwrap();

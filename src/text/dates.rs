@@ -1,5 +1,5 @@
-//! Finds the dates of a query, and the other ways to write them: "3 March 2024" for 2024-03-03 or "3. März 2024", and the other way
-//! round.
+//! Finds the dates of a query, and the other ways to write them: "3 March 2024" for 2024-03-03 or "3. März 2024", and the other
+//! way round.
 
 use std::sync::LazyLock;
 
@@ -176,8 +176,8 @@ fn year(word: &Run<'_>) -> Option<u16> {
 }
 
 /// Returns what a date in numbers may mean: with the year first or last. After slashes, either number may be the month. Eight
-/// digits may be a date with the year first. A year of two digits is of this century; with dots, day and month must have two, too, or
-/// the day must be beyond 12, because "3.5.24" may be a version.
+/// digits may be a date with the year first. A year of two digits is of this century; with dots, day and month must have two,
+/// too, or the day must be beyond 12, because "3.5.24" may be a version.
 pub(super) fn dates_in_numbers(text: &str) -> Vec<CalendarDate> {
     let is_compact = text.len() == COMPACT_DATE && text.bytes().all(|byte| byte.is_ascii_digit());
     let groups: Vec<&str> = match is_compact {
@@ -206,8 +206,8 @@ pub(super) fn dates_in_numbers(text: &str) -> Vec<CalendarDate> {
     orders.into_iter().filter_map(date).collect()
 }
 
-/// Returns the ways to write a date in numbers: with the year first or last, with and without zeros. Without a year there are none,
-/// because the numbers would be found in times and other numbers.
+/// Returns the ways to write a date in numbers: with the year first or last, with and without zeros. Without a year there are
+/// none, because the numbers would be found in times and other numbers.
 pub(super) fn in_numbers(date: &CalendarDate, month_first: bool) -> Vec<Vec<String>> {
     let CalendarDate { day, month, year: Some(year) } = *date else { return Vec::new() };
     let mut variants = Vec::new();
@@ -223,8 +223,8 @@ pub(super) fn in_numbers(date: &CalendarDate, month_first: bool) -> Vec<Vec<Stri
     variants
 }
 
-/// Returns the ways to write a date with the month in words, in any language. `has` says whether a passage may have all of some words, by
-/// their numbers (`plain_words::word_key`).
+/// Returns the ways to write a date with the month in words, in any language. `has` says whether a passage may have all of some
+/// words, by their numbers (`plain_words::word_key`).
 pub fn in_words(date: &CalendarDate, has: impl Fn(&[u32]) -> bool) -> Vec<TermPhrase> {
     let CalendarDate { day, month, year } = *date;
     let year = year.map(|year| Numbered::new(year.to_string())).filter(|year| has(&[year.key]));

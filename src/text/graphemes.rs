@@ -4,8 +4,8 @@ use unicode_segmentation::{GraphemeIndices, UnicodeSegmentation as _};
 
 use super::runs::is_common_letter;
 
-/// Returns the graphemes of a text with their positions. Two neighbors of `is_single_character` are two graphemes, which is faster
-/// to see than by the rules for all characters.
+/// Returns the graphemes of a text with their positions. Two neighbors of `is_single_character` are two graphemes, which is
+/// faster to see than by the rules for all characters.
 pub(super) fn visible_characters(text: &str) -> impl Iterator<Item = (usize, &str)> {
     let mut at = 0;
     // The graphemes from a position on.
@@ -30,9 +30,9 @@ pub(super) fn visible_characters(text: &str) -> impl Iterator<Item = (usize, &st
     })
 }
 
-/// Whether a character is certainly visible by itself, before and after any other such character. Says so of most letters in Latin,
-/// Greek, Cyrillic, Hebrew, Arabic, Chinese, Japanese and Korean texts, and of ASCII characters other than the beginning of a line
-/// break.
+/// Whether a character is certainly visible by itself, before and after any other such character. Says so of most letters in
+/// Latin, Greek, Cyrillic, Hebrew, Arabic, Chinese, Japanese and Korean texts, and of ASCII characters other than the beginning
+/// of a line break.
 fn is_single_character(c: char) -> bool {
     match c {
         '\r' => false,

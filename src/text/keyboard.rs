@@ -11,7 +11,8 @@ const KEYS: &str = r"qwertyuiop[]asdfghjkl;'zxcvbnm,.`\";
 /// The same keys with shift, where they are signs there and letters elsewhere, and without it.
 const SHIFTED: [(char, char); 8] =
     [('{', '['), ('}', ']'), (':', ';'), ('"', '\''), ('<', ','), ('>', '.'), ('~', '`'), ('|', '\\')];
-/// What these keys type with other settings: Russian, Ukrainian, Hebrew, Arabic, Greek. A space stands for a key without a letter.
+/// What these keys type with other settings: Russian, Ukrainian, Hebrew, Arabic, Greek. A space stands for a key without a
+/// letter.
 const LAYOUTS: [&str; 5] = [
     "йцукенгшщзхъфывапролджэячсмитьбюё ",
     "йцукенгшщзхїфівапролджєячсмитьбю'ґ",
@@ -44,8 +45,8 @@ pub fn retyped(query: &str, is_known: impl Fn(u32) -> bool, tokens: impl Fn(&str
     settings.find_map(|(from, to)| read(&typed, from, to, &is_known).filter(|read| tokens(read) <= tokens(&typed)))
 }
 
-/// Reads a text that was typed with the keys `from` and means the keys `to`. Every word must be known, but for numbers, and one must
-/// have enough letters.
+/// Reads a text that was typed with the keys `from` and means the keys `to`. Every word must be known, but for numbers, and one
+/// must have enough letters.
 fn read(typed: &str, from: &str, to: &str, is_known: impl Fn(u32) -> bool) -> Option<String> {
     let (mut words, mut is_telling) = (Vec::new(), false);
     for word in typed.split_whitespace() {
@@ -62,8 +63,8 @@ fn read(typed: &str, from: &str, to: &str, is_known: impl Fn(u32) -> bool) -> Op
     is_telling.then(|| words.join(" "))
 }
 
-/// Returns a word with each key of `from` replaced by that of `to`, or `None` if one of its characters is not on these keys or types
-/// no letter.
+/// Returns a word with each key of `from` replaced by that of `to`, or `None` if one of its characters is not on these keys or
+/// types no letter.
 fn typed_as(word: &str, from: &str, to: &str) -> Option<String> {
     let key = |c: char| SHIFTED.iter().find(|(shifted, _)| *shifted == c).map_or(c, |(_, plain)| *plain);
     let read_as = |c: char| from.chars().zip(to.chars()).find(|(typed, _)| *typed == key(c)).map(|(_, read)| read);

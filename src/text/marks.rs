@@ -83,8 +83,8 @@ impl TermMatcher {
         self.whole.contains(truncate_term(term)) || self.has_prefix(term)
     }
 
-    /// Whether a word may have one of the terms. The first letter rules most words out, and finding the other forms of a word takes
-    /// far longer. `keeps_first_letter` says whether the stem of the word does.
+    /// Whether a word may have one of the terms. The first letter rules most words out, and finding the other forms of a word
+    /// takes far longer. `keeps_first_letter` says whether the stem of the word does.
     fn may_have(&self, word: &str, keeps_first_letter: bool) -> bool {
         match first_letters(word).filter(|_| keeps_first_letter) {
             Some(letters) => letters.iter().any(|letter| self.first_letters.contains(letter)),

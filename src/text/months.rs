@@ -32,8 +32,8 @@ const WITH_DE: &[&str] = &[
     "jan fev mar abr mai jun jul agosto setembro outubro nov dez",
 ];
 
-/// Languages that write the number of a month, such as Chinese, have none. Some abbreviations that are frequent words, such as "set" and
-/// "mac", are left out.
+/// Languages that write the number of a month, such as Chinese, have none. Some abbreviations that are frequent words, such as
+/// "set" and "mac", are left out.
 const OTHERS: &[&str] = &[
     // Germanic: German, Austrian German, Dutch, Afrikaans, Danish, Norwegian, Swedish.
     "januar februar märz april mai juni juli august september oktober november dezember",
@@ -97,7 +97,8 @@ const OTHERS: &[&str] = &[
     // Georgian.
     "იანვარი თებერვალი მარტი აპრილი მაისი ივნისი ივლისი აგვისტო სექტემბერი ოქტომბერი ნოემბერი დეკემბერი",
     "იანვარს თებერვალს მარტს აპრილს მაისს ივნისს ივლისს აგვისტოს სექტემბერს ოქტომბერს ნოემბერს დეკემბერს",
-    // Arabic in Egypt, in Algeria and Tunisia, and in Morocco (Levantine names have two words), Persian, Urdu, Hebrew with and without its preposition.
+    // Arabic in Egypt, in Algeria and Tunisia, and in Morocco (Levantine names have two words), Persian, Urdu, Hebrew with and
+    // without its preposition.
     "يناير فبراير مارس أبريل مايو يونيو يوليو أغسطس سبتمبر أكتوبر نوفمبر ديسمبر",
     "جانفي فيفري مارس أفريل ماي جوان جويلية أوت سبتمبر أكتوبر نوفمبر ديسمبر",
     "يناير فبراير مارس أبريل ماي يونيو يوليوز غشت شتنبر أكتوبر نونبر دجنبر",

@@ -1,5 +1,5 @@
-//! Finds the other ways to write the numbers and codes of a query: with and without groups of digits, the "v" of a version, and the
-//! sign between sizes.
+//! Finds the other ways to write the numbers and codes of a query: with and without groups of digits, the "v" of a version, and
+//! the sign between sizes.
 
 use super::runs::{class, truncate_term};
 use crate::domain::terms::TermPhrase;
@@ -17,8 +17,8 @@ const LAKHS_MIN: usize = 6;
 /// Minimum number of characters of a code that is often written in groups of four, such as an account number.
 const CODE_MIN: usize = 12;
 
-/// Splits a text at its spaces, except those between the thousands of a number, which become apostrophes: "1 234" becomes "1'234".
-/// Also says which texts had such spaces.
+/// Splits a text at its spaces, except those between the thousands of a number, which become apostrophes: "1 234" becomes
+/// "1'234". Also says which texts had such spaces.
 pub(super) fn with_thousands_joined(normal: &str) -> Vec<(String, bool)> {
     let mut texts: Vec<(String, bool)> = Vec::new();
     // Whether thousands may follow the last text.
@@ -105,8 +105,8 @@ pub(super) fn ungrouped(text: &str) -> impl Iterator<Item = TermPhrase> {
     variants.into_iter().flatten().map(written)
 }
 
-/// Returns the other ways to write the sizes of a thing, with a letter or a sign between the numbers: "M8x40" for "M8×40", and the
-/// other way round.
+/// Returns the other ways to write the sizes of a thing, with a letter or a sign between the numbers: "M8x40" for "M8×40", and
+/// the other way round.
 pub(super) fn dimensions(text: &str) -> Vec<TermPhrase> {
     let text = if text.len() > 4 * GROUPS_MAX { "" } else { text };
     let groups: Vec<&str> = text.split(['x', '×']).collect();

@@ -154,8 +154,8 @@ pub fn fragments(text: &str, pieces: &[(u32, Range<usize>)]) -> Vec<u32> {
     found.into_iter().collect()
 }
 
-/// Returns the distinct tokens of a query that are nothing but punctuation. They say nothing about the passages sought, unlike the
-/// signs of "C++" or "50 %". `pieces` are the query's tokens in order (`Tokenize::pieces`).
+/// Returns the distinct tokens of a query that are nothing but punctuation. They say nothing about the passages sought, unlike
+/// the signs of "C++" or "50 %". `pieces` are the query's tokens in order (`Tokenize::pieces`).
 pub fn punctuation(text: &str, pieces: &[(u32, Range<usize>)]) -> HashSet<u32> {
     let is_punctuation = |range: &Range<usize>| {
         let piece = text.get(range.clone()).unwrap_or_default().trim();

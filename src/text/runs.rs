@@ -1,5 +1,5 @@
-//! Normalizes texts, splits them into runs of letters and digits of one class and into pictographs, and folds words to their plain
-//! form.
+//! Normalizes texts, splits them into runs of letters and digits of one class and into pictographs, and folds words to their
+//! plain form.
 
 use std::borrow::Cow;
 
@@ -71,8 +71,8 @@ pub(super) fn pictograph(text: &str) -> &str {
     &from[..length]
 }
 
-/// Whether a character is an emoji or another small picture, or a letter of a flag. Digits, signs of a trade mark, arrows, geometric
-/// shapes, box drawing, and signs of mathematics, musical notation and currencies are not.
+/// Whether a character is an emoji or another small picture, or a letter of a flag. Digits, signs of a trade mark, arrows,
+/// geometric shapes, box drawing, and signs of mathematics, musical notation and currencies are not.
 pub(super) fn is_pictograph(c: char) -> bool {
     match c {
         // Clocks, the keyboard, the signs of a media player.
@@ -243,8 +243,8 @@ pub(super) fn first_letters(word: &str) -> Option<[char; 2]> {
     Some([exact.unwrap_or(first), plain.unwrap_or(first)])
 }
 
-/// Returns a character in lower case: an ASCII digit for one of another script, one form of sigma, a space for the frame of a keycap,
-/// and nothing for a character that is left out.
+/// Returns a character in lower case: an ASCII digit for one of another script, one form of sigma, a space for the frame of a
+/// keycap, and nothing for a character that is left out.
 fn lower_case(c: char) -> impl Iterator<Item = char> {
     let shown = match c {
         'ς' => Some('σ'),

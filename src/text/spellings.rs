@@ -157,9 +157,9 @@ fn umlaut_at(word: &str, at: usize) -> Option<&'static str> {
     (!is_vowel).then_some(umlaut)
 }
 
-/// Returns the parts of a query with words that the model reads otherwise (`with_known_umlauts`, `keyboard::retyped`) as they were
-/// typed, for passages that spell them so. `read` is the query as the model reads it, and `parts` are all parts of the query as
-/// typed. Their words have the numbers of the read ones, so that no word counts twice.
+/// Returns the parts of a query with words that the model reads otherwise (`with_known_umlauts`, `keyboard::retyped`) as they
+/// were typed, for passages that spell them so. `read` is the query as the model reads it, and `parts` are all parts of the query
+/// as typed. Their words have the numbers of the read ones, so that no word counts twice.
 pub fn as_typed(typed: &str, read: &str, parts: impl IntoIterator<Item = LiteralPart>) -> Vec<LiteralPart> {
     let (normal, read) = (normalized(typed), normalized(read));
     let [count, read_count] = [&normal, &read].map(|text| runs(text).take(QUERY_WORDS_MAX + 1).count());

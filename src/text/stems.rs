@@ -23,8 +23,8 @@ pub(super) fn stem<'w>(stemmer: &Stemmer, word: &'w str) -> Option<Cow<'w, str>>
     (!stem.is_empty() && stem != word).then_some(stem)
 }
 
-/// Whether the stem of a word in Latin, Greek or Cyrillic letters begins with the word's own first letter, but for an accent. Some
-/// rules also remove prefixes (Dutch, Indonesian, Ukrainian) or change letters (Esperanto, Serbian, Turkish).
+/// Whether the stem of a word in Latin, Greek or Cyrillic letters begins with the word's own first letter, but for an accent.
+/// Some rules also remove prefixes (Dutch, Indonesian, Ukrainian) or change letters (Esperanto, Serbian, Turkish).
 pub(super) fn keeps_first_letter(language: Language) -> bool {
     !matches!(language.code(), "ar" | "eo" | "fa" | "hi" | "hy" | "id" | "nl" | "sr" | "ta" | "tr" | "uk")
 }

@@ -36,8 +36,8 @@ pub fn title_terms(plain: &str) -> Vec<String> {
     passage_terms(plain, None, |_| true).words.split(' ').filter(|term| !term.is_empty()).map(str::to_owned).collect()
 }
 
-/// Whether a title has these words one after another, both in the form of `plain_title`. Korean particles may follow them. In scripts
-/// without spaces, they may stand within longer words.
+/// Whether a title has these words one after another, both in the form of `plain_title`. Korean particles may follow them. In
+/// scripts without spaces, they may stand within longer words.
 pub fn is_part_of_title(words: &str, title: &str) -> bool {
     let is_unspaced = |end: Option<char>| end.and_then(class) == Some(Class::Unspaced) && words.chars().nth(1).is_some();
     let (first, last) = (words.chars().next(), words.chars().rfind(|c| !is_combining_mark(*c)));
@@ -50,8 +50,8 @@ pub fn is_part_of_title(words: &str, title: &str) -> bool {
     })
 }
 
-/// Returns a title in the form of `plain_title` with the stems of its words by the rules of `language`, if there are any, and without
-/// accents.
+/// Returns a title in the form of `plain_title` with the stems of its words by the rules of `language`, if there are any, and
+/// without accents.
 pub fn stemmed_title(title: &str, language: Option<Language>) -> String {
     let stemmer = language.and_then(stemmer);
     let stemmed = |word: &str| {

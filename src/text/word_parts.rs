@@ -56,8 +56,8 @@ fn has_particles(letter: char) -> bool {
     matches!(letter, '\u{590}'..='\u{6ff}')
 }
 
-/// Returns the numbers (`word_key`) of the parts of a plain word that `is_known` accepts: two, one or none. A word with digits has
-/// none.
+/// Returns the numbers (`word_key`) of the parts of a plain word that `is_known` accepts: two, one or none. A word with digits
+/// has none.
 fn known_parts(word: &str, is_known: impl Fn(u32) -> bool) -> Vec<u32> {
     if word.len() > BYTES_MAX || word.chars().any(char::is_numeric) {
         return Vec::new();

@@ -183,8 +183,8 @@ fn sorted(ids: impl IntoIterator<Item = String>) -> Vec<String> {
 /// Checks that the server's key may get these jobs.
 async fn check_visible(server: &Server, jobs: &[String]) {
     for job in jobs {
-        let answer = server.get(&format!("/v1/jobs/{job}")).await;
-        assert_eq!(answer.status, 200, "{}", answer.text);
+        let response = server.get(&format!("/v1/jobs/{job}")).await;
+        assert_eq!(response.status, 200, "{}", response.text);
     }
 }
 

@@ -33,10 +33,10 @@ async fn operations_without_a_body_refuse_one() {
     let operations = operations_without_body();
     assert!(operations.len() > 30, "{operations:?}");
     for (method, path) in operations {
-        let answer = server.call(method.clone(), &path, Body::from(r#"{"ids": ["fr-2"]}"#)).await;
+        let response = server.call(method.clone(), &path, Body::from(r#"{"ids": ["fr-2"]}"#)).await;
         let status = if path.starts_with("/v1/models/") { 400 } else { 422 };
-        assert_eq!((answer.status, answer.code()), (status, Some("invalid_request")), "{method} {path}: {}", answer.text);
-        assert!(answer.text.contains("this operation has no request body"), "{method} {path}: {}", answer.text);
+        assert_eq!((response.status, response.code()), (status, Some("invalid_request")), "{method} {path}: {}", response.text);
+        assert!(response.text.contains("this operation has no request body"), "{method} {path}: {}", response.text);
     }
     assert_eq!(server.get("/v1/collections/news/documents/fr-1").await.status, 200);
 }
@@ -46,8 +46,8 @@ async fn operations_without_a_body_accept_an_empty_one() {
     let server = Server::with_documents(json!([{"id": "fr-1", "text": "Bonjour"}])).await;
     let path = "/v1/collections/news/documents/fr-1";
     for body in ["", "{}", " { }\n", "null"] {
-        let answer = server.call(Method::GET, path, Body::from(body)).await;
-        assert_eq!(answer.status, 200, "{body:?}: {}", answer.text);
+        let response = server.call(Method::GET, path, Body::from(body)).await;
+        assert_eq!(response.status, 200, "{body:?}: {}", response.text);
     }
     let chunks = stream::iter(["", "{", "}"]).map(Ok::<_, std::io::Error>);
     assert_eq!(server.call(Method::DELETE, path, Body::from_stream(chunks)).await.status, 204);
@@ -64,7 +64,7 @@ async fn a_long_or_unfinished_body_is_refused_where_there_is_none() {
         &["no request body"],
     );
     let torn = stream::iter([Ok("{"), Err(std::io::Error::other("gone"))]);
-    let answer = server.call(Method::DELETE, "/v1/collections/news", Body::from_stream(torn)).await;
-    answer.assert_error(422, "invalid_request", "", &["before it was complete"]);
+    let response = server.call(Method::DELETE, "/v1/collections/news", Body::from_stream(torn)).await;
+    response.assert_error(422, "invalid_request", "", &["before it was complete"]);
     assert_eq!(server.get("/v1/collections/news").await.status, 200);
 }

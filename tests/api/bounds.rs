@@ -32,22 +32,22 @@ fn get(path: &str) -> Request<Body> {
     Request::get(path).body(Body::empty()).expect("a request")
 }
 
-/// Starts an answer without reading it.
+/// Starts a response without reading it.
 async fn begin(server: &Server, address: &str, request: Request<Body>) -> Response {
-    server.router.clone().oneshot(from(address, request)).await.expect("an answer")
+    server.router.clone().oneshot(from(address, request)).await.expect("a response")
 }
 
 /// Starts this many answers from the same client without reading them.
 async fn begin_all(server: &Server, address: &str, count: usize, request: impl Fn() -> Request<Body>) -> Vec<Response> {
-    let mut begun = Vec::new();
+    let mut responses = Vec::new();
     for _ in 0..count {
-        begun.push(begin(server, address, request()).await);
+        responses.push(begin(server, address, request()).await);
     }
-    begun
+    responses
 }
 
-fn statuses(answers: &[Response]) -> Vec<u16> {
-    answers.iter().map(|answer| answer.status().as_u16()).collect()
+fn statuses(responses: &[Response]) -> Vec<u16> {
+    responses.iter().map(|response| response.status().as_u16()).collect()
 }
 
 /// A server with eight documents of 512 KiB each, which match any vector.
@@ -56,8 +56,8 @@ async fn with_large_documents(in_flight_bytes_max: u64) -> Server {
     server.create(json!({"name": "points", "dimension": 2})).await;
     for n in 0..8 {
         let document = json!({"id": format!("d{n}"), "text": "x".repeat(512 << 10), "vector": [1.0, f64::from(n)]});
-        let answer = server.post("/v1/collections/points/documents", &json!({"documents": [document]})).await;
-        assert_eq!(answer.status, 200, "{}", answer.text);
+        let response = server.post("/v1/collections/points/documents", &json!({"documents": [document]})).await;
+        assert_eq!(response.status, 200, "{}", response.text);
     }
     server
 }
@@ -102,10 +102,10 @@ async fn a_body_of_many_small_values_counts_for_the_memory_that_they_take() {
         ("documents", r#"{"documents": [{"text": "a", "metadata": {"n": null, "a": "#, "0", "}}]}", 200),
         ("documents/count", r#"{"filter": {"field": "a", "in": "#, "[]", "}}", 422),
     ] {
-        let answer = send(path, format!("{before}{}{after}", list(value, 100_000))).await;
-        answer.assert_error(413, "body_too_large", "", &["more than 8650752 bytes of memory"]);
-        let answer = send(path, format!("{before}{}{after}", list(value, 2_000))).await;
-        assert_eq!(answer.status, status, "{}", answer.text);
+        let response = send(path, format!("{before}{}{after}", list(value, 100_000))).await;
+        response.assert_error(413, "body_too_large", "", &["more than 8650752 bytes of memory"]);
+        let response = send(path, format!("{before}{}{after}", list(value, 2_000))).await;
+        assert_eq!(response.status, status, "{}", response.text);
     }
     let text = json!({"documents": [{"text": "Le train est en retard. ".repeat(30_000)}]});
     assert_eq!(send("documents", text.to_string()).await.status, 200);
@@ -114,8 +114,8 @@ async fn a_body_of_many_small_values_counts_for_the_memory_that_they_take() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_large_response_arrives_complete_and_large_pages_end_early() {
     let server = with_large_documents(64 << 20).await;
-    let answer = server.send(from(GREEDY, search(8))).await;
-    let hits = answer.body["hits"].as_array().expect("hits");
+    let response = server.send(from(GREEDY, search(8))).await;
+    let hits = response.body["hits"].as_array().expect("hits");
     assert_eq!(hits.len(), 8);
     assert!(hits.iter().all(|hit| hit["text"].as_str().is_some_and(|text| text.len() == 512 << 10)));
     let listed = server.send(from(GREEDY, get("/v1/collections/points/documents?limit=3"))).await;

@@ -14,9 +14,9 @@ async fn every_response_has_nosniff_and_a_strict_content_security_policy() {
     for path in
         ["/healthz", "/v1/collections", "/v1/none", "/v1/collections/none", "/openapi.json", "/docs", "/docs/", "/docs/errors"]
     {
-        let answer = server.get(path).await;
-        assert_eq!(answer.header("x-content-type-options"), Some("nosniff"), "{path}");
-        let policy = answer.header("content-security-policy").unwrap_or_default();
+        let response = server.get(path).await;
+        assert_eq!(response.header("x-content-type-options"), Some("nosniff"), "{path}");
+        let policy = response.header("content-security-policy").unwrap_or_default();
         for rule in ["default-src 'none'", "frame-ancestors 'none'", "base-uri 'none'"] {
             assert!(policy.contains(rule), "{path}: {policy}");
         }
@@ -54,9 +54,9 @@ async fn the_allow_header_lists_the_documented_methods() {
     for template in document["paths"].as_object().expect("paths").keys() {
         let path: Vec<&str> = template.split('/').map(|part| if part.starts_with('{') { "news" } else { part }).collect();
         let request = Request::builder().method(Method::TRACE).uri(path.join("/")).body(Body::empty()).expect("a request");
-        let answer = server.send_unchecked(request).await;
-        assert_eq!((answer.status, answer.code()), (405, Some("method_not_allowed")), "{template}");
-        let allowed: BTreeSet<String> = answer.header("allow").expect("a list").split(", ").map(str::to_owned).collect();
+        let response = server.send_unchecked(request).await;
+        assert_eq!((response.status, response.code()), (405, Some("method_not_allowed")), "{template}");
+        let allowed: BTreeSet<String> = response.header("allow").expect("a list").split(", ").map(str::to_owned).collect();
         let mut expect = documented(template);
         // A word such as `count` is also a valid document id.
         if template.contains("/documents/") {

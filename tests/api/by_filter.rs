@@ -4,14 +4,14 @@ use dragoman::domain::Limits;
 use serde_json::{Value, json};
 
 use crate::example;
-use crate::server::{Answer, Server};
+use crate::server::{Response, Server};
 
 const DOCUMENTS: &str = "/v1/collections/news/documents";
 const FACETS: &str = "/v1/collections/news/facets";
 
-fn ids(answer: &Answer) -> Vec<String> {
-    assert_eq!(answer.status, 200, "{}", answer.text);
-    let documents = answer.body["documents"].as_array().expect("documents").iter();
+fn ids(response: &Response) -> Vec<String> {
+    assert_eq!(response.status, 200, "{}", response.text);
+    let documents = response.body["documents"].as_array().expect("documents").iter();
     documents.map(|one| one["id"].as_str().expect("an id").to_owned()).collect()
 }
 
@@ -24,9 +24,9 @@ async fn numbered(count: usize) -> Server {
 async fn pages(server: &Server, mut body: Value) -> Vec<Vec<String>> {
     let mut pages = Vec::new();
     loop {
-        let answer = server.post(&format!("{DOCUMENTS}/scroll"), &body).await;
-        pages.push(ids(&answer));
-        match answer.body.get("next_cursor") {
+        let response = server.post(&format!("{DOCUMENTS}/scroll"), &body).await;
+        pages.push(ids(&response));
+        match response.body.get("next_cursor") {
             Some(cursor) => body["cursor"] = cursor.clone(),
             None => return pages,
         }
@@ -131,9 +131,9 @@ async fn order_by_a_document_field_equals_the_named_order() {
 async fn an_invalid_order_reports_all_error_locations() {
     let server = numbered(1).await;
     let check = async |body: Value, places: &[&str], words: &[&str]| {
-        let answer = server.post(&format!("{DOCUMENTS}/scroll"), &body).await;
-        answer.assert_error(422, "invalid_request", places[0], words);
-        assert_eq!(answer.places(), places, "{}", answer.text);
+        let response = server.post(&format!("{DOCUMENTS}/scroll"), &body).await;
+        response.assert_error(422, "invalid_request", places[0], words);
+        assert_eq!(response.places(), places, "{}", response.text);
     };
     check(json!({"order_by": {"field": "language"}}), &["/order_by/field"], &["metadata path", "language"]).await;
     check(json!({"order_by": {"field": "a..b"}}), &["/order_by/field"], &["single dots"]).await;
@@ -218,8 +218,8 @@ async fn documents_are_deleted_by_their_ids() {
     assert_eq!(server.get("/v1/collections/news").await.body["documents"], 1);
     let key = ("idempotency-key", "once");
     for _ in 0..2 {
-        let answer = server.send_with(axum::http::Method::POST, &delete, key, &json!({"ids": ["c"]})).await;
-        assert_eq!(answer.body, json!({"deleted": 1}));
+        let response = server.send_with(axum::http::Method::POST, &delete, key, &json!({"ids": ["c"]})).await;
+        assert_eq!(response.body, json!({"deleted": 1}));
     }
 }
 
@@ -228,7 +228,7 @@ async fn concurrent_deletions_count_each_document_once() {
     let server = numbered(900).await;
     let (delete, all) = (format!("{DOCUMENTS}/delete"), json!({"filter": {"and": []}}));
     let (one, other) = tokio::join!(server.post(&delete, &all), server.post(&delete, &all));
-    let deleted = |answer: &Answer| answer.body["deleted"].as_u64().expect("a number");
+    let deleted = |response: &Response| response.body["deleted"].as_u64().expect("a number");
     assert_eq!(deleted(&one) + deleted(&other), 900);
 }
 
@@ -243,8 +243,8 @@ async fn facets_count_values_by_type_and_array_elements_separately() {
     ]);
     let server = Server::with_documents(documents).await;
     let facets = json!([{"field": "tag"}, {"field": "in.n"}, {"field": "language", "limit": 1}, {"field": "nothing"}]);
-    let answer = server.post(FACETS, &json!({ "facets": facets })).await;
-    assert_eq!((answer.status, &answer.body["documents"]), (200, &json!(5)), "{}", answer.text);
+    let response = server.post(FACETS, &json!({ "facets": facets })).await;
+    assert_eq!((response.status, &response.body["documents"]), (200, &json!(5)), "{}", response.text);
     let value = |value: Value, documents: u64| json!({"value": value, "documents": documents});
     let facet = |field: &str, values: Value, missing: u64| json!({"field": field, "values": values, "missing": missing});
     let expect = json!([
@@ -253,10 +253,10 @@ async fn facets_count_values_by_type_and_array_elements_separately() {
         facet("language", json!([value(json!("fr"), 2)]), 2),
         facet("nothing", json!([]), 5),
     ]);
-    assert_eq!(answer.body["facets"], expect);
+    assert_eq!(response.body["facets"], expect);
     let german = json!({"filter": {"field": "language", "eq": "de"}, "facets": [{"field": "tag"}]});
-    let answer = server.post(FACETS, &german).await;
-    assert_eq!(answer.body, json!({"documents": 1, "facets": [facet("tag", json!([value(json!("x"), 1)]), 0)]}));
+    let response = server.post(FACETS, &german).await;
+    assert_eq!(response.body, json!({"documents": 1, "facets": [facet("tag", json!([value(json!("x"), 1)]), 0)]}));
 }
 
 #[tokio::test(flavor = "multi_thread")]

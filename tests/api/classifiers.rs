@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 
 use crate::example;
 use crate::merged;
-use crate::server::{Answer, Server};
+use crate::server::{Response, Server};
 
 const RAIN: [&str; 4] = ["rain storm", "rain cloud", "rain flood", "rain wind"];
 const GOAL: [&str; 4] = ["goal keeper", "goal match", "goal team", "goal striker"];
@@ -54,15 +54,15 @@ impl Server {
         panic!("job {id} does not end");
     }
 
-    async fn predict(&self, name: &str, body: Value) -> Answer {
+    async fn predict(&self, name: &str, body: Value) -> Response {
         self.post(&format!("/v1/classifiers/{name}/predict"), &body).await
     }
 
     async fn labels(&self, name: &str, body: Value) -> Vec<Vec<String>> {
-        let answer = self.predict(name, body).await;
-        assert_eq!(answer.status, 200, "{}", answer.text);
+        let response = self.predict(name, body).await;
+        assert_eq!(response.status, 200, "{}", response.text);
         let of = |one: &Value| one["labels"].as_array().expect("labels").iter().map(|label| text(label).to_owned()).collect();
-        answer.body["predictions"].as_array().expect("predictions").iter().map(of).collect()
+        response.body["predictions"].as_array().expect("predictions").iter().map(of).collect()
     }
 }
 
@@ -84,8 +84,8 @@ async fn an_mlp_classifier_trains_on_the_examples_of_the_request() {
     assert_eq!(training["run_qualities"].as_array().map(Vec::len), Some(2));
     let asked = json!({"texts": ["rain noon", "goal winner"]});
     assert_eq!(server.labels("topics", asked.clone()).await, [["weather"], ["sports"]]);
-    let answer = server.predict("topics", asked).await.body;
-    for prediction in answer["predictions"].as_array().expect("predictions") {
+    let response = server.predict("topics", asked).await.body;
+    for prediction in response["predictions"].as_array().expect("predictions") {
         let sum: f64 =
             prediction["scores"].as_array().expect("scores").iter().filter_map(|one| one["probability"].as_f64()).sum();
         assert!((sum - 1.0).abs() < 1e-5, "{prediction}");
@@ -142,18 +142,25 @@ async fn a_knn_prediction_is_explained_by_the_neighbors_that_voted() {
             merged(json!({"name": name, "kind": "knn", "knn": {"neighbors": 4, "weight": "equal", "score_min": 0.52}}), &from);
         server.classifier(&body).await;
         let texts = json!(["rain storm", "rain wind goal match", "entirely unrelated"]);
-        let told = server.predict(name, json!({"texts": texts, "explain": 100})).await.body["predictions"].clone();
+        let predictions = server.predict(name, json!({"texts": texts, "explain": 100})).await.body["predictions"].clone();
         // Two are near enough to the first text. Five are to the second one, but only four may vote.
-        for (one, voters) in told.as_array().expect("predictions").iter().zip([2, 4]) {
-            let neighbors = one["neighbors"].as_array().expect("neighbors");
-            assert_eq!(neighbors.len(), voters, "{name}: {one}");
-            assert!(neighbors.is_sorted_by(|nearer, farther| nearer["score"].as_f64() >= farther["score"].as_f64()), "{one}");
+        for (prediction, count) in predictions.as_array().expect("predictions").iter().zip([2, 4]) {
+            let neighbors = prediction["neighbors"].as_array().expect("neighbors");
+            assert_eq!(neighbors.len(), count, "{name}: {prediction}");
+            assert!(
+                neighbors.is_sorted_by(|nearer, farther| nearer["score"].as_f64() >= farther["score"].as_f64()),
+                "{prediction}"
+            );
             let of_weather = neighbors.iter().filter(|near| near["labels"] == json!(["weather"])).count() as f64;
-            let weather = one["scores"].as_array().expect("scores").iter().find(|score| score["label"] == "weather");
+            let weather = prediction["scores"].as_array().expect("scores").iter().find(|score| score["label"] == "weather");
             let share = weather.and_then(|score| score["probability"].as_f64()).unwrap_or(0.0);
-            assert!((share - of_weather / voters as f64).abs() < 1e-6, "{name}: {one}");
+            assert!((share - of_weather / count as f64).abs() < 1e-6, "{name}: {prediction}");
         }
-        assert_eq!((&told[2]["abstained"], told[2].get("neighbors")), (&json!(true), None), "{name}: {told}");
+        assert_eq!(
+            (&predictions[2]["abstained"], predictions[2].get("neighbors")),
+            (&json!(true), None),
+            "{name}: {predictions}"
+        );
     }
 }
 
@@ -162,8 +169,8 @@ async fn an_mlp_prediction_is_explained_by_the_nearest_labeled_texts() {
     let server = Server::start();
     let mlp = json!({"runs": 1, "epochs_max": 5});
     server.classifier(&json!({"name": "topics", "kind": "mlp", "examples": weather_and_sports(), "mlp": mlp})).await;
-    let told = server.predict("topics", json!({"texts": ["entirely unrelated"], "explain": 6})).await.body;
-    assert_eq!(told["predictions"][0]["neighbors"].as_array().map(Vec::len), Some(6), "{told}");
+    let response = server.predict("topics", json!({"texts": ["entirely unrelated"], "explain": 6})).await.body;
+    assert_eq!(response["predictions"][0]["neighbors"].as_array().map(Vec::len), Some(6), "{response}");
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -197,9 +204,9 @@ async fn a_multi_label_classifier_predicts_each_label_independently() {
     let asked = json!({"texts": ["rain delays goal", "stocks fall", "rain wind"]});
     let expect = json!([["sports", "weather"], [], ["weather"]]);
     assert_eq!(json!(server.labels("topics", asked).await), expect);
-    let answer = server.predict("topics", json!({"texts": ["stocks fall"]})).await.body;
+    let response = server.predict("topics", json!({"texts": ["stocks fall"]})).await.body;
     assert_eq!(
-        (&answer["abstained"], &answer["predictions"][0]["abstained"]),
+        (&response["abstained"], &response["predictions"][0]["abstained"]),
         (&json!(0), &json!(false)),
         "an empty label set is a prediction, not an abstention"
     );
@@ -223,9 +230,9 @@ async fn a_classifier_abstains_below_the_threshold() {
     assert_eq!(made["threshold"], 0.9_f32);
     let mixed = json!({"texts": ["rain storm goal keeper"], "threshold": 0.0});
     assert_eq!(server.labels("topics", mixed).await[0].len(), 1);
-    let answer = server.predict("topics", json!({"texts": ["rain storm goal keeper", "entirely unrelated"]})).await.body;
-    assert_eq!((&answer["abstained"], &answer["predictions"][0]["labels"]), (&json!(2), &json!([])), "{answer}");
-    assert_eq!(answer["predictions"][1]["scores"], json!([]), "nobody votes");
+    let response = server.predict("topics", json!({"texts": ["rain storm goal keeper", "entirely unrelated"]})).await.body;
+    assert_eq!((&response["abstained"], &response["predictions"][0]["labels"]), (&json!(2), &json!([])), "{response}");
+    assert_eq!(response["predictions"][1]["scores"], json!([]), "nobody votes");
     for bad in [json!(-0.1), json!(1.5)] {
         let body = json!({"texts": ["x"], "threshold": bad});
         server.predict("topics", body).await.assert_error(422, "invalid_request", "/threshold", &["0 to 1"]);
@@ -363,13 +370,13 @@ async fn a_classifier_name_is_unique_until_the_classifier_is_deleted() {
     bad(absent).await.assert_error(404, "document_not_found", "", &["nobody"]);
     assert_eq!(server.delete("/v1/classifiers/topics").await.status, 204);
     for path in ["", "/predict", "/evaluate", "/apply"] {
-        let answer = match path {
+        let response = match path {
             "" => server.delete("/v1/classifiers/topics").await,
             "/predict" => bad(json!({"texts": ["a"]})).await,
             "/evaluate" => server.post("/v1/classifiers/topics/evaluate", &json!({"examples": body["examples"]})).await,
             _ => server.post("/v1/classifiers/topics/apply", &json!({"collection": "news", "field": "a"})).await,
         };
-        answer.assert_error(404, "classifier_not_found", "", &["topics"]);
+        response.assert_error(404, "classifier_not_found", "", &["topics"]);
     }
     server.get("/v1/classifiers/a%20b").await.assert_error(422, "invalid_request", "classifier", &["classifier name"]);
     server.classifier(&body).await;
@@ -433,8 +440,8 @@ async fn a_restricted_key_cannot_use_classifiers_of_other_collections() {
         restricted.delete("/v1/classifiers/blog").await,
         restricted.predict("blog", json!({"texts": ["rain"]})).await,
     ];
-    for answer in hidden {
-        answer.assert_error(404, "classifier_not_found", "", &["there is no classifier blog"]);
+    for response in hidden {
+        response.assert_error(404, "classifier_not_found", "", &["there is no classifier blog"]);
     }
     let refused = [
         restricted.predict("news", json!({"documents": {"collection": "blog", "ids": ["w0"]}})).await,
@@ -443,8 +450,8 @@ async fn a_restricted_key_cannot_use_classifiers_of_other_collections() {
             .post("/v1/classifiers", &json!({"name": "x", "kind": "knn", "source": {"collection": "blog", "field": "topic"}}))
             .await,
     ];
-    for answer in refused {
-        answer.assert_error(403, "forbidden", "", &["restricted"]);
+    for response in refused {
+        response.assert_error(403, "forbidden", "", &["restricted"]);
     }
 }
 

@@ -8,23 +8,23 @@ use crate::server::{DIMENSION, Server};
 #[tokio::test(flavor = "multi_thread")]
 async fn a_new_collection_is_empty_and_ready() {
     let server = Server::start();
-    let answer = server.post("/v1/collections", &example("create_collection.request")).await;
-    assert_eq!((answer.status, answer.header("location")), (201, Some("/v1/collections/news")));
-    assert_eq!(answer.body["name"], "news");
-    assert_eq!(answer.body["dimension"], DIMENSION);
-    assert_eq!((&answer.body["documents"], &answer.body["passages_pending"]), (&json!(0), &json!(0)));
-    assert_eq!((&answer.body["index_state"], &answer.body["metric"]), (&json!("ready"), &json!("cosine")));
-    let created_at = answer.body["created_at"].as_str().expect("a time");
+    let response = server.post("/v1/collections", &example("create_collection.request")).await;
+    assert_eq!((response.status, response.header("location")), (201, Some("/v1/collections/news")));
+    assert_eq!(response.body["name"], "news");
+    assert_eq!(response.body["dimension"], DIMENSION);
+    assert_eq!((&response.body["documents"], &response.body["passages_pending"]), (&json!(0), &json!(0)));
+    assert_eq!((&response.body["index_state"], &response.body["metric"]), (&json!("ready"), &json!("cosine")));
+    let created_at = response.body["created_at"].as_str().expect("a time");
     assert!(created_at.parse::<jiff::Timestamp>().is_ok(), "{created_at}");
     let read = server.get("/v1/collections/news").await;
-    assert_eq!((read.status, &read.body["created_at"]), (200, &answer.body["created_at"]));
+    assert_eq!((read.status, &read.body["created_at"]), (200, &response.body["created_at"]));
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_collection_without_description_omits_it() {
     let server = Server::start();
-    let answer = server.post("/v1/collections", &json!({"name": "a"})).await;
-    assert_eq!((answer.status, answer.body.get("description")), (201, None));
+    let response = server.post("/v1/collections", &json!({"name": "a"})).await;
+    assert_eq!((response.status, response.body.get("description")), (201, None));
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -65,11 +65,11 @@ async fn collections_are_listed_by_name_in_pages() {
     }
     let (mut path, mut pages) = ("/v1/collections?limit=2".to_owned(), Vec::new());
     loop {
-        let answer = server.get(&path).await;
-        assert_eq!(answer.status, 200);
-        let names = answer.body["collections"].as_array().expect("a list").iter();
+        let response = server.get(&path).await;
+        assert_eq!(response.status, 200);
+        let names = response.body["collections"].as_array().expect("a list").iter();
         pages.push(names.map(|one| one["name"].as_str().expect("a name").to_owned()).collect::<Vec<_>>().concat());
-        match answer.body["next_cursor"].as_str() {
+        match response.body["next_cursor"].as_str() {
             Some(cursor) => path = format!("/v1/collections?limit=2&cursor={cursor}"),
             None => break,
         }
@@ -94,9 +94,9 @@ async fn invalid_page_parameters_are_refused() {
 #[tokio::test(flavor = "multi_thread")]
 async fn every_invalid_query_parameter_is_reported() {
     let server = Server::start();
-    let answer = server.get("/v1/collections?lmit=1&limit=0&cursor=abc&limit=2&x=y").await;
-    answer.assert_error(422, "invalid_request", "lmit", &["unknown parameter `lmit`", "and 4 more"]);
-    assert_eq!(answer.places(), ["lmit", "limit", "x", "limit", "cursor"]);
+    let response = server.get("/v1/collections?lmit=1&limit=0&cursor=abc&limit=2&x=y").await;
+    response.assert_error(422, "invalid_request", "lmit", &["unknown parameter `lmit`", "and 4 more"]);
+    assert_eq!(response.places(), ["lmit", "limit", "x", "limit", "cursor"]);
     let jobs = server.get("/v1/jobs?type=dance&status=done&collection=%20&limit=0&wait=1").await;
     assert_eq!(jobs.places(), ["wait", "type", "status", "collection", "limit"], "{}", jobs.text);
     let none = server.get("/v1/jobs/0198c0de-7a11-7000-8000-2f1de5c0ffee?a=1&b=2").await;
@@ -123,9 +123,9 @@ async fn an_invalid_collection_name_in_the_path_is_refused() {
 async fn a_collection_reports_its_document_passage_and_language_counts() {
     let documents = json!([{"text": "Il pleut.", "language": "fr"}, {"text": "Il neige.", "language": "fr"}]);
     let server = Server::with_documents(documents).await;
-    let answer = server.get("/v1/collections/news").await;
-    assert_eq!((&answer.body["documents"], &answer.body["passages"]), (&json!(2), &json!(2)));
-    assert_eq!(answer.body["languages"], json!([{"language": "fr", "documents": 2}]));
+    let response = server.get("/v1/collections/news").await;
+    assert_eq!((&response.body["documents"], &response.body["passages"]), (&json!(2), &json!(2)));
+    assert_eq!(response.body["languages"], json!([{"language": "fr", "documents": 2}]));
 }
 
 #[tokio::test(flavor = "multi_thread")]

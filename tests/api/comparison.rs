@@ -30,8 +30,8 @@ async fn pairs_are_compared_by_the_cosine_of_their_embeddings() {
     close(&results[1]["score"], cosine(&server, one, other).await);
     assert_eq!(results[0].get("truncated"), None);
     let long = "many words ".repeat(40);
-    let answer = server.post("/v1/similarity", &json!({"pairs": [{"first": "few words", "second": long}]})).await;
-    assert_eq!(answer.body["results"][0]["truncated"], true);
+    let response = server.post("/v1/similarity", &json!({"pairs": [{"first": "few words", "second": long}]})).await;
+    assert_eq!(response.body["results"][0]["truncated"], true);
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -89,8 +89,8 @@ async fn languages_are_detected_with_a_confidence() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_set_compared_with_itself_may_hold_half_as_many_texts() {
     let server = Server::with_limits(Limits { embedding_inputs_max: 4, ..Limits::default() });
-    let answer = server.post("/v1/similarity/matrix", &json!({"first": ["a", "b"]})).await;
-    assert_eq!((answer.status, answer.body["scores"].as_array().map(Vec::len)), (200, Some(2)), "{}", answer.text);
-    let answer = server.post("/v1/similarity/matrix", &json!({"first": ["a", "b", "c"]})).await;
-    answer.assert_error(422, "invalid_request", "/first", &["at most 2", "got 3"]);
+    let response = server.post("/v1/similarity/matrix", &json!({"first": ["a", "b"]})).await;
+    assert_eq!((response.status, response.body["scores"].as_array().map(Vec::len)), (200, Some(2)), "{}", response.text);
+    let response = server.post("/v1/similarity/matrix", &json!({"first": ["a", "b", "c"]})).await;
+    response.assert_error(422, "invalid_request", "/first", &["at most 2", "got 3"]);
 }

@@ -10,7 +10,7 @@ use dragoman::domain::Limits;
 use dragoman::http;
 use dragoman::http::settings::Settings;
 
-use crate::server::{Answer, Server};
+use crate::server::{Response, Server};
 
 /// Maximum size of the whole console, in bytes.
 const BYTES_MAX: u64 = 150_000;
@@ -28,7 +28,7 @@ fn files() -> Vec<(String, u64)> {
     files
 }
 
-async fn conditional(server: &Server, path: &str, tag: &str) -> Answer {
+async fn conditional(server: &Server, path: &str, tag: &str) -> Response {
     let request = Request::builder().uri(path).header("if-none-match", tag).body(Body::empty()).expect("a request");
     server.send_unchecked(request).await
 }
@@ -38,17 +38,17 @@ async fn every_console_file_has_its_media_type_and_a_strict_policy() {
     let server = Server::start();
     let names = files().into_iter().map(|(name, _)| format!("/console/{name}"));
     for path in names.chain(["/".to_owned()]) {
-        let answer = server.send_unchecked(Request::builder().uri(&path).body(Body::empty()).expect("a request")).await;
+        let response = server.send_unchecked(Request::builder().uri(&path).body(Body::empty()).expect("a request")).await;
         let kind = match path.rsplit_once('.') {
             Some((_, "js")) => "text/javascript; charset=utf-8",
             Some((_, "css")) => "text/css; charset=utf-8",
             Some((_, "svg")) => "image/svg+xml",
             _ => "text/html; charset=utf-8",
         };
-        assert_eq!((answer.status, answer.header("content-type")), (200, Some(kind)), "{path}");
-        assert_eq!(answer.header("x-content-type-options"), Some("nosniff"), "{path}");
+        assert_eq!((response.status, response.header("content-type")), (200, Some(kind)), "{path}");
+        assert_eq!(response.header("x-content-type-options"), Some("nosniff"), "{path}");
         let policy: BTreeSet<&str> =
-            answer.header("content-security-policy").expect("a policy").split(';').map(str::trim).collect();
+            response.header("content-security-policy").expect("a policy").split(';').map(str::trim).collect();
         let expect = [
             "default-src 'none'",
             "script-src 'self'",
@@ -91,12 +91,12 @@ async fn the_console_needs_no_key_even_if_the_api_does() {
 async fn unknown_console_paths_are_not_found() {
     let server = Server::start();
     for path in ["/console", "/console/", "/console/none.js", "/console/..%2Fmod.rs", "/index.html"] {
-        let answer = server.send_unchecked(Request::builder().uri(path).body(Body::empty()).expect("a request")).await;
-        assert_eq!((answer.status, answer.code()), (404, Some("route_not_found")), "{path}");
+        let response = server.send_unchecked(Request::builder().uri(path).body(Body::empty()).expect("a request")).await;
+        assert_eq!((response.status, response.code()), (404, Some("route_not_found")), "{path}");
     }
     let request = Request::builder().method(Method::POST).uri("/").body(Body::empty()).expect("a request");
-    let answer = server.send_unchecked(request).await;
-    assert_eq!((answer.status, answer.code()), (405, Some("method_not_allowed")));
+    let response = server.send_unchecked(request).await;
+    assert_eq!((response.status, response.code()), (405, Some("method_not_allowed")));
     assert!(
         http::document()["paths"].as_object().expect("paths").keys().all(|path| path != "/" && !path.starts_with("/console"))
     );

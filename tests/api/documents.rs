@@ -25,11 +25,11 @@ async fn documents_are_created_then_updated() {
 async fn a_document_comes_back_as_it_was_sent() {
     let metadata = json!({"b": [1, {"c": null}], "a": 0.5, "été": "水"});
     let server = Server::with_documents(json!([{"id": "a", "text": " Ça va ?\n", "language": "fr", "metadata": metadata}])).await;
-    let answer = server.get(&format!("{PATH}/a")).await;
-    assert_eq!(answer.status, 200);
-    assert_eq!((&answer.body["text"], &answer.body["metadata"]), (&json!(" Ça va ?\n"), &metadata));
-    assert_eq!((&answer.body["language"], answer.body.get("language_confidence")), (&json!("fr"), None));
-    assert_eq!((&answer.body["indexed"], &answer.body["passages"]), (&json!(true), &json!(1)));
+    let response = server.get(&format!("{PATH}/a")).await;
+    assert_eq!(response.status, 200);
+    assert_eq!((&response.body["text"], &response.body["metadata"]), (&json!(" Ça va ?\n"), &metadata));
+    assert_eq!((&response.body["language"], response.body.get("language_confidence")), (&json!("fr"), None));
+    assert_eq!((&response.body["indexed"], &response.body["passages"]), (&json!(true), &json!(1)));
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -56,8 +56,8 @@ async fn an_update_keeps_created_at_and_increases_the_version() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_document_without_id_gets_a_uuid() {
     let server = Server::with_news().await;
-    let answer = server.post(PATH, &json!({"documents": [{"text": "Bonjour"}, {"text": "Bonsoir"}]})).await;
-    let [id, later] = [0, 1].map(|index: usize| answer.body["results"][index]["id"].as_str().expect("an id"));
+    let response = server.post(PATH, &json!({"documents": [{"text": "Bonjour"}, {"text": "Bonsoir"}]})).await;
+    let [id, later] = [0, 1].map(|index: usize| response.body["results"][index]["id"].as_str().expect("an id"));
     assert_eq!((id.len(), id.as_bytes()[14]), (36, b'7'), "{id}");
     assert!(id < later, "{id} {later}");
     assert_eq!(server.get(&format!("{PATH}/{id}")).await.body["text"], "Bonjour");
@@ -66,8 +66,8 @@ async fn a_document_without_id_gets_a_uuid() {
 #[tokio::test(flavor = "multi_thread")]
 async fn an_upsert_with_wait_stored_makes_the_document_readable() {
     let server = Server::paused_with_news().await;
-    let answer = server.post(&format!("{PATH}?wait=stored"), &json!({"documents": [{"id": "a", "text": "Bonjour"}]})).await;
-    assert_eq!(answer.status, 200);
+    let response = server.post(&format!("{PATH}?wait=stored"), &json!({"documents": [{"id": "a", "text": "Bonjour"}]})).await;
+    assert_eq!(response.status, 200);
     let read = server.get(&format!("{PATH}/a")).await;
     assert_eq!((read.status, &read.body["text"], &read.body["indexed"]), (200, &json!("Bonjour"), &json!(false)));
 }
@@ -77,9 +77,9 @@ async fn a_partly_failed_upsert_returns_207() {
     let server = Server::with_news().await;
     let documents =
         json!([{"id": "a", "text": "Bonjour"}, {"id": "b", "text": " \n"}, {"id": "c", "text": "x", "language": "xx"}]);
-    let answer = server.post(PATH, &json!({"documents": documents})).await;
-    assert_eq!((answer.status, &answer.body["failed"]), (207, &json!(2)));
-    let results = &answer.body["results"];
+    let response = server.post(PATH, &json!({"documents": documents})).await;
+    assert_eq!((response.status, &response.body["failed"]), (207, &json!(2)));
+    let results = &response.body["results"];
     assert_eq!(results[0], json!({"id": "a", "status": "created", "version": 1}));
     assert_eq!((&results[1]["id"], &results[1]["status"]), (&json!("b"), &json!("failed")));
     assert_eq!(results[1]["error"]["pointer"], "/documents/1/text");
@@ -90,9 +90,9 @@ async fn a_partly_failed_upsert_returns_207() {
 #[tokio::test(flavor = "multi_thread")]
 async fn an_upsert_whose_documents_all_fail_returns_422() {
     let server = Server::with_news().await;
-    let answer = server.post(PATH, &json!({"documents": [{"text": ""}, {"id": "", "text": "Bonjour"}]})).await;
-    answer.assert_error(422, "invalid_request", "/documents/0/text", &["not be blank", "1 more"]);
-    assert_eq!(answer.places(), ["/documents/0/text", "/documents/1/id"]);
+    let response = server.post(PATH, &json!({"documents": [{"text": ""}, {"id": "", "text": "Bonjour"}]})).await;
+    response.assert_error(422, "invalid_request", "/documents/0/text", &["not be blank", "1 more"]);
+    assert_eq!(response.places(), ["/documents/0/text", "/documents/1/id"]);
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -101,8 +101,8 @@ async fn invalid_documents_are_refused_with_the_offending_field() {
     let server = Server::with_limits(limits);
     server.post("/v1/collections", &json!({"name": "news"})).await;
     let check = async |document: Value, code: &str, member: &str, words: &[&str]| {
-        let answer = server.post(PATH, &json!({"documents": [document]})).await;
-        answer.assert_error(422, code, &format!("/documents/0{member}"), words);
+        let response = server.post(PATH, &json!({"documents": [document]})).await;
+        response.assert_error(422, code, &format!("/documents/0{member}"), words);
     };
     check(json!({"text": "\u{3000}\t"}), "invalid_request", "/text", &["not be blank"]).await;
     check(json!({"text": "語".repeat(34)}), "invalid_request", "/text", &["at most 100 bytes", "got 102"]).await;
@@ -143,8 +143,8 @@ async fn an_invalid_upsert_request_stores_nothing() {
 async fn json_nested_too_deeply_is_malformed() {
     let server = Server::with_news().await;
     let nested = (0..200).fold(json!(1), |inner, _| json!([inner]));
-    let answer = server.post(PATH, &json!({"documents": [{"text": "a", "metadata": {"a": nested}}]})).await;
-    answer.assert_error(400, "malformed_json", "", &["at most 127 levels of objects and arrays, got more"]);
+    let response = server.post(PATH, &json!({"documents": [{"text": "a", "metadata": {"a": nested}}]})).await;
+    response.assert_error(400, "malformed_json", "", &["at most 127 levels of objects and arrays, got more"]);
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -170,9 +170,9 @@ async fn malformed_documents_fail_without_failing_the_others() {
         {"id": "f\n", "text": " ", "language": "french"},
         {"id": "g", "text": "Bonsoir"},
     ]);
-    let answer = server.post(PATH, &json!({"documents": documents})).await;
-    assert_eq!((answer.status, &answer.body["failed"]), (207, &json!(5)), "{}", answer.text);
-    let results = answer.body["results"].as_array().expect("results");
+    let response = server.post(PATH, &json!({"documents": documents})).await;
+    assert_eq!((response.status, &response.body["failed"]), (207, &json!(5)), "{}", response.text);
+    let results = response.body["results"].as_array().expect("results");
     let statuses: Vec<&str> = results.iter().filter_map(|result| result["status"].as_str()).collect();
     assert_eq!(statuses, ["created", "failed", "failed", "failed", "failed", "failed", "created"]);
     let ids: Vec<Option<&str>> = results.iter().map(|result| result["id"].as_str()).collect();
@@ -232,8 +232,8 @@ async fn documents_are_listed_by_id_in_pages() {
 async fn an_unknown_collection_returns_404_with_its_name() {
     let server = Server::start();
     let body = json!({"documents": [{"text": "Bonjour"}]});
-    for answer in [server.post(PATH, &body).await, server.get(PATH).await, server.get(&format!("{PATH}/a")).await] {
-        answer.assert_error(404, "collection_not_found", "", &["news"]);
+    for response in [server.post(PATH, &body).await, server.get(PATH).await, server.get(&format!("{PATH}/a")).await] {
+        response.assert_error(404, "collection_not_found", "", &["news"]);
     }
     server.delete(&format!("{PATH}/a")).await.assert_error(404, "collection_not_found", "", &["news"]);
 }

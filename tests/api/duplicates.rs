@@ -11,22 +11,22 @@ use crate::server::Server;
 async fn found(server: &Server, collection: &str, request: Value) -> Vec<Vec<String>> {
     let job = server.finished(&server.post(&format!("/v1/collections/{collection}/duplicates"), &request).await).await;
     assert_eq!(job["status"], "succeeded", "{job}");
-    let answer = server.get(&format!("/v1/jobs/{}/clusters", job["id"].as_str().expect("an id"))).await;
+    let response = server.get(&format!("/v1/jobs/{}/clusters", job["id"].as_str().expect("an id"))).await;
     let members = |cluster: &Value| {
         let members = cluster["members"].as_array().expect("members").iter();
         let mut ids: Vec<String> = members.map(|member| member["id"].as_str().expect("an id").to_owned()).collect();
         ids.sort_unstable();
         ids
     };
-    lines(&answer).iter().map(members).collect()
+    lines(&response).iter().map(members).collect()
 }
 
 /// A collection of eight-dimensional vectors that are compared by distance.
 async fn points(server: &Server, name: &str, documents: &[Value]) {
     let new = json!({"name": name, "dimension": 8, "metric": "l2"});
     assert_eq!(server.post("/v1/collections", &new).await.status, 201);
-    let answer = server.post(&format!("/v1/collections/{name}/documents"), &json!({"documents": documents})).await;
-    assert_eq!(answer.status, 200, "{}", answer.text);
+    let response = server.post(&format!("/v1/collections/{name}/documents"), &json!({"documents": documents})).await;
+    assert_eq!(response.status, 200, "{}", response.text);
 }
 
 /// A vector with this much along one axis and this much along another.
@@ -122,9 +122,9 @@ async fn unit_document_compares_whole_documents() {
     let same = by_document(json!({"score_min": 0.85, "pairs": "same"}));
     assert_eq!(found(&server, "news", same).await, [["a", "reversed"]]);
     assert_eq!(found(&server, "news", json!({"score_min": 0.85})).await, [["a", "translated"], ["a", "translated"]]);
-    let answer = server.post("/v1/collections/news/duplicates", &by_document(json!({"score_min": 0.85}))).await;
-    assert_eq!((&answer.body["details"]["documents"], answer.body["details"].get("passages")), (&json!(5), None));
-    let job = server.finished(&answer).await;
+    let response = server.post("/v1/collections/news/duplicates", &by_document(json!({"score_min": 0.85}))).await;
+    assert_eq!((&response.body["details"]["documents"], response.body["details"].get("passages")), (&json!(5), None));
+    let job = server.finished(&response).await;
     let clusters = lines(&server.get(&format!("/v1/jobs/{}/clusters", job["id"].as_str().expect("an id"))).await);
     assert_eq!(job["details"]["documents"], 5);
     let first = &clusters[0]["members"][0];

@@ -7,13 +7,13 @@ use base64::engine::general_purpose::STANDARD;
 use dragoman::domain::Limits;
 use serde_json::{Value, json};
 
-use crate::server::{Answer, DIMENSION, Server};
+use crate::server::{DIMENSION, Response, Server};
 
 const PATH: &str = "/v1/embeddings";
 
-fn assert_open_ai_error(answer: &Answer, status: u16, kind: &str, param: Option<&str>, code: &str, words: &[&str]) {
-    assert_eq!(answer.status, status, "{}", answer.text);
-    let error = &answer.body["error"];
+fn assert_open_ai_error(response: &Response, status: u16, kind: &str, param: Option<&str>, code: &str, words: &[&str]) {
+    assert_eq!(response.status, status, "{}", response.text);
+    let error = &response.body["error"];
     assert_eq!((&error["type"], &error["param"], &error["code"]), (&json!(kind), &json!(param), &json!(code)), "{error}");
     for word in words {
         assert!(error["message"].as_str().is_some_and(|text| text.contains(word)), "{word:?} is not in {error}");
@@ -23,16 +23,16 @@ fn assert_open_ai_error(answer: &Answer, status: u16, kind: &str, param: Option<
 #[tokio::test(flavor = "multi_thread")]
 async fn embeddings_are_normalized_and_in_input_order() {
     let server = Server::start();
-    let answer = server.post(PATH, &json!({"input": ["Guten Morgen", "おはよう"]})).await;
-    assert_eq!((answer.status, &answer.body["object"]), (200, &json!("list")));
-    let data = answer.body["data"].as_array().expect("data");
+    let response = server.post(PATH, &json!({"input": ["Guten Morgen", "おはよう"]})).await;
+    assert_eq!((response.status, &response.body["object"]), (200, &json!("list")));
+    let data = response.body["data"].as_array().expect("data");
     assert_eq!(data.iter().map(|item| &item["index"]).collect::<Vec<_>>(), [0, 1]);
     for item in data {
         let values: Vec<f64> = serde_json::from_value(item["embedding"].clone()).expect("numbers");
         assert_eq!((values.len(), &item["object"]), (DIMENSION, &json!("embedding")));
         assert!((values.iter().map(|x| x * x).sum::<f64>() - 1.0).abs() < 1e-5);
     }
-    let usage = &answer.body["usage"];
+    let usage = &response.body["usage"];
     assert!(usage["prompt_tokens"].as_u64() > Some(0) && usage["prompt_tokens"] == usage["total_tokens"], "{usage}");
 }
 
@@ -49,11 +49,11 @@ async fn base64_encodes_the_same_floats() {
     let server = Server::start();
     let floats = server.post(PATH, &json!({"input": "Guten Morgen", "encoding_format": "float"})).await;
     let floats: Vec<f32> = serde_json::from_value(floats.body["data"][0]["embedding"].clone()).expect("numbers");
-    // The OpenAPI document only describes the numeric form, so this answer is not checked against it.
+    // The OpenAPI document only describes the numeric form, so this response is not checked against it.
     let body = json!({"input": "Guten Morgen", "encoding_format": "base64", "user": "u"}).to_string();
     let request = Request::post(PATH).header("content-type", "application/json").body(Body::from(body)).expect("a request");
-    let answer = server.send_unchecked(request).await;
-    let text = answer.body["data"][0]["embedding"].as_str().expect("base64");
+    let response = server.send_unchecked(request).await;
+    let text = response.body["data"][0]["embedding"].as_str().expect("base64");
     let bytes = STANDARD.decode(text).expect("base64");
     let decoded: Vec<f32> = bytes.chunks_exact(4).map(|four| f32::from_le_bytes([four[0], four[1], four[2], four[3]])).collect();
     assert_eq!(decoded, floats);
@@ -64,8 +64,8 @@ async fn a_model_without_a_query_encoder_embeds_queries_as_documents() {
     let server = Server::start();
     let plain = server.post(PATH, &json!({"input": "Guten Morgen"})).await;
     for input_type in ["document", "query"] {
-        let answer = server.post(PATH, &json!({"input": "Guten Morgen", "input_type": input_type})).await;
-        assert_eq!((answer.status, &answer.body), (200, &plain.body), "{input_type}");
+        let response = server.post(PATH, &json!({"input": "Guten Morgen", "input_type": input_type})).await;
+        assert_eq!((response.status, &response.body), (200, &plain.body), "{input_type}");
     }
 }
 
@@ -74,8 +74,8 @@ async fn a_request_may_name_the_loaded_model() {
     let server = Server::start();
     let models = server.get("/v1/models").await;
     let body = json!({"input": "Hallo", "model": models.body["data"][0]["id"], "dimensions": DIMENSION});
-    let answer = server.post(PATH, &body).await;
-    assert_eq!((answer.status, &answer.body["model"]), (200, &models.body["data"][0]["id"]));
+    let response = server.post(PATH, &body).await;
+    assert_eq!((response.status, &response.body["model"]), (200, &models.body["data"][0]["id"]));
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -103,17 +103,17 @@ async fn invalid_requests_are_refused_in_the_openai_error_format() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_model_that_is_not_loaded_is_not_found() {
     let server = Server::start();
-    let answer = server.post(PATH, &json!({"input": "a", "model": "other"})).await;
-    assert_open_ai_error(&answer, 404, "invalid_request_error", Some("model"), "unknown_model", &["\"other\""]);
+    let response = server.post(PATH, &json!({"input": "a", "model": "other"})).await;
+    assert_open_ai_error(&response, 404, "invalid_request_error", Some("model"), "unknown_model", &["\"other\""]);
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn token_ids_are_refused_with_advice_to_send_texts() {
     let server = Server::start();
     for input in [json!([1, 2]), json!([[9906, 1917], [3]]), json!([[]])] {
-        let answer = server.post(PATH, &json!({"input": input})).await;
+        let response = server.post(PATH, &json!({"input": input})).await;
         let words = ["/input: ", "token ids", "check_embedding_ctx_length=False"];
-        assert_open_ai_error(&answer, 400, "invalid_request_error", Some("input"), "invalid_request", &words);
+        assert_open_ai_error(&response, 400, "invalid_request_error", Some("input"), "invalid_request", &words);
     }
 }
 

@@ -7,7 +7,7 @@ use axum::http::{Method, Request};
 use dragoman::domain::Limits;
 use serde_json::{Value, json};
 
-use crate::server::{Answer, Server};
+use crate::server::{Response, Server};
 
 const ENCODINGS: [&str; 2] = ["gzip", "zstd"];
 
@@ -29,13 +29,13 @@ fn unpacked(encoding: &str, bytes: &[u8]) -> Vec<u8> {
     whole
 }
 
-async fn send(server: &Server, path: &str, encoding: &str, body: Vec<u8>) -> Answer {
+async fn send(server: &Server, path: &str, encoding: &str, body: Vec<u8>) -> Response {
     let request = Request::post(path).header("content-type", "application/json").header("content-encoding", encoding);
     server.send(request.body(Body::from(body)).expect("a request")).await
 }
 
 /// Sends a request with `Accept-Encoding`.
-async fn ask(server: &Server, path: &str, accepted: &str) -> Answer {
+async fn ask(server: &Server, path: &str, accepted: &str) -> Response {
     let request = Request::builder().method(Method::GET).uri(path).header("accept-encoding", accepted);
     server.send_unchecked(request.body(Body::empty()).expect("a request")).await
 }
@@ -46,8 +46,8 @@ async fn compressed_requests_are_accepted() {
     for encoding in ENCODINGS {
         let text = "Le train est en retard. ".repeat(5_000);
         let body = json!({"documents": [{"id": encoding, "text": text}]}).to_string();
-        let answer = send(&server, "/v1/collections/news/documents", encoding, packed(encoding, body.as_bytes())).await;
-        assert_eq!(answer.status, 200, "{}", answer.text);
+        let response = send(&server, "/v1/collections/news/documents", encoding, packed(encoding, body.as_bytes())).await;
+        assert_eq!(response.status, 200, "{}", response.text);
         assert_eq!(server.get(&format!("/v1/collections/news/documents/{encoding}")).await.body["text"], text);
     }
 }
@@ -60,14 +60,14 @@ async fn the_size_limit_applies_to_the_decompressed_request() {
         for spaces in [100_000, 80 << 20] {
             let bomb = packed(encoding, &body(spaces));
             assert!(bomb.len() < 100_000);
-            let answer = send(&server, "/v1/collections", encoding, bomb).await;
-            answer.assert_error(413, "body_too_large", "", &["100000 bytes"]);
+            let response = send(&server, "/v1/collections", encoding, bomb).await;
+            response.assert_error(413, "body_too_large", "", &["100000 bytes"]);
         }
         let torn = packed(encoding, &body(1_000));
-        let answer = send(&server, "/v1/collections", encoding, torn[..torn.len() - 2].to_vec()).await;
-        answer.assert_error(400, "malformed_json", "", &[encoding]);
-        let answer = send(&server, "/v1/collections", encoding, body(0)).await;
-        answer.assert_error(400, "malformed_json", "", &[encoding]);
+        let response = send(&server, "/v1/collections", encoding, torn[..torn.len() - 2].to_vec()).await;
+        response.assert_error(400, "malformed_json", "", &[encoding]);
+        let response = send(&server, "/v1/collections", encoding, body(0)).await;
+        response.assert_error(400, "malformed_json", "", &[encoding]);
     }
     assert_eq!(send(&server, "/v1/collections", "gzip", packed("gzip", &body(99_000))).await.status, 201);
 }
@@ -80,11 +80,11 @@ async fn responses_are_compressed_on_request() {
         let plain = ask(&server, path, "identity").await;
         assert_eq!((plain.status, plain.header("content-encoding")), (200, None), "{path}");
         for encoding in ENCODINGS {
-            let answer = ask(&server, path, encoding).await;
-            assert_eq!((answer.status, answer.header("content-encoding")), (200, Some(encoding)), "{path}");
-            assert!(answer.header("vary").is_some_and(|names| names.to_lowercase().contains("accept-encoding")), "{path}");
-            assert!(answer.bytes.len() < plain.bytes.len(), "{path}");
-            assert!(unpacked(encoding, &answer.bytes) == plain.bytes, "{path} {encoding}");
+            let response = ask(&server, path, encoding).await;
+            assert_eq!((response.status, response.header("content-encoding")), (200, Some(encoding)), "{path}");
+            assert!(response.header("vary").is_some_and(|names| names.to_lowercase().contains("accept-encoding")), "{path}");
+            assert!(response.bytes.len() < plain.bytes.len(), "{path}");
+            assert!(unpacked(encoding, &response.bytes) == plain.bytes, "{path} {encoding}");
         }
     }
     let small = ask(&server, "/v1/collections/news", "gzip").await;
@@ -109,9 +109,9 @@ async fn long_responses_are_compressed_to_their_end() {
         let request = Request::post("/v1/collections/news/search").header("content-type", "application/json");
         let request = request.header("accept-encoding", encoding).body(Body::from(search.clone()));
         let found = server.send_unchecked(request.expect("a request")).await;
-        for (answer, member) in [(list, "documents"), (found, "hits")] {
-            assert_eq!(answer.header("content-encoding"), Some(encoding), "{member}");
-            let whole = unpacked(encoding, &answer.bytes);
+        for (response, member) in [(list, "documents"), (found, "hits")] {
+            assert_eq!(response.header("content-encoding"), Some(encoding), "{member}");
+            let whole = unpacked(encoding, &response.bytes);
             assert!(whole.len() > 256 << 10, "the response is sent in several chunks: {} bytes", whole.len());
             let whole: Value = serde_json::from_slice(&whole).expect("JSON");
             assert_eq!(whole[member].as_array().map(Vec::len), Some(300), "{encoding} {member}");
@@ -134,8 +134,8 @@ async fn a_request_is_answered_even_if_it_accepts_no_encoding() {
     let server = Server::with_documents(json!([{"id": "a", "text": "Le train est en retard."}])).await;
     for refused in ["identity;q=0", "*;q=0", "*;q=0, identity;q=0", "gzip;q=0, zstd; Q=0.0, identity; q=0.000", "br, *;q=0"] {
         for path in ["/v1/collections/news", "/openapi.json", "/v1/collections/news/export"] {
-            let answer = ask(&server, path, refused).await;
-            assert_eq!((answer.status, answer.header("content-encoding")), (200, None), "{refused} {path}");
+            let response = ask(&server, path, refused).await;
+            assert_eq!((response.status, response.header("content-encoding")), (200, None), "{refused} {path}");
         }
     }
     for preferred in ["identity, gzip;q=0.5, *;q=0", "identity;q=0.8, br;q=0, gzip;q=0.5, *;q=0.1"] {
@@ -145,6 +145,6 @@ async fn a_request_is_answered_even_if_it_accepts_no_encoding() {
         assert_eq!(ask(&server, "/openapi.json", accepted).await.header("content-encoding"), Some("gzip"), "{accepted}");
     }
     let request = Request::post("/v1/collections").header("content-type", "application/json").header("accept-encoding", "*;q=0");
-    let answer = server.send(request.body(Body::from(r#"{"name": "more"}"#)).expect("a request")).await;
-    assert_eq!(answer.status, 201, "{}", answer.text);
+    let response = server.send(request.body(Body::from(r#"{"name": "more"}"#)).expect("a request")).await;
+    assert_eq!(response.status, 201, "{}", response.text);
 }

@@ -63,8 +63,8 @@ async fn expired_documents_are_never_found() {
     let refused = server.post("/v1/collections/news/recommend", &recommend).await;
     refused.assert_error(404, "document_not_found", "", &["old"]);
     let ids = async |path: &str, body: Value| {
-        let answer = server.post(&format!("{DOCUMENTS}/{path}"), &body).await.body;
-        answer["documents"].as_array().map(|documents| documents.iter().map(|one| one["id"].clone()).collect::<Vec<_>>())
+        let response = server.post(&format!("{DOCUMENTS}/{path}"), &body).await.body;
+        response["documents"].as_array().map(|documents| documents.iter().map(|one| one["id"].clone()).collect::<Vec<_>>())
     };
     assert_eq!(ids("scroll", json!({})).await, Some(vec![json!("new")]));
     assert_eq!(server.get(DOCUMENTS).await.body["documents"].as_array().expect("documents").len(), 1);
@@ -153,8 +153,8 @@ async fn an_update_with_a_used_idempotency_key_returns_the_first_response() {
     let (update, key) = (format!("{DOCUMENTS}/update"), ("idempotency-key", "once"));
     let body = json!({"filter": {"field": "done", "ne": true}, "metadata": {"done": true}});
     for _ in 0..2 {
-        let answer = server.send_with(Method::POST, &update, key, &body).await;
-        assert_eq!(answer.body, json!({"matched": 2, "updated": 2}));
+        let response = server.send_with(Method::POST, &update, key, &body).await;
+        assert_eq!(response.body, json!({"matched": 2, "updated": 2}));
     }
     let other = json!({"filter": {"and": []}, "metadata": {"done": true}});
     server.send_with(Method::POST, &update, key, &other).await.assert_error(409, "idempotency_conflict", "", &["once"]);

@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use crate::search::PATH;
-use crate::server::{Answer, Server};
+use crate::server::{Response, Server};
 
 const FACETS: &str = "/v1/collections/news/facets";
 
@@ -21,9 +21,9 @@ async fn with_prices() -> Server {
 }
 
 async fn facet(server: &Server, facet: Value) -> Value {
-    let answer = server.post(FACETS, &json!({"facets": [facet]})).await;
-    assert_eq!(answer.status, 200, "{}", answer.text);
-    answer.body["facets"][0].clone()
+    let response = server.post(FACETS, &json!({"facets": [facet]})).await;
+    assert_eq!(response.status, 200, "{}", response.text);
+    response.body["facets"][0].clone()
 }
 
 /// The start and the number of documents of each bucket.
@@ -76,11 +76,11 @@ async fn stats_histogram_and_values_count_only_matching_documents() {
     let server = with_prices().await;
     let facets = json!([{"field": "price", "limit": 1, "stats": true, "histogram": {"interval": 100}}, {"field": "updated_at", "stats": true}]);
     let body = json!({"filter": {"field": "price", "gte": 3}, "facets": facets});
-    let answer = server.post(FACETS, &body).await;
-    let price = &answer.body["facets"][0];
-    assert_eq!(price["values"], json!([{"value": 3, "documents": 1}]), "{}", answer.text);
-    assert_eq!((&price["stats"]["count"], buckets(price)), (&json!(2), vec![(json!(0), 2)]), "{}", answer.text);
-    assert_eq!(answer.body["facets"][1]["stats"]["count"], 2, "{}", answer.text);
+    let response = server.post(FACETS, &body).await;
+    let price = &response.body["facets"][0];
+    assert_eq!(price["values"], json!([{"value": 3, "documents": 1}]), "{}", response.text);
+    assert_eq!((&price["stats"]["count"], buckets(price)), (&json!(2), vec![(json!(0), 2)]), "{}", response.text);
+    assert_eq!(response.body["facets"][1]["stats"]["count"], 2, "{}", response.text);
     let search = json!({"query": "Il pleut.", "limit": 1, "include": [], "filter": body["filter"], "facets": facets});
     assert_eq!(server.post(PATH, &search).await.body["facets"][0], *price);
 }
@@ -91,7 +91,7 @@ async fn a_histogram_with_too_many_buckets_is_refused_with_advice() {
     let server = Server::with_documents((0..1000).map(document).collect()).await;
     let one_more = json!({"documents": [document(1000)]});
     assert_eq!(server.post("/v1/collections/news/documents", &one_more).await.status, 200);
-    let ask = async |filter: Value, interval: f64| -> Answer {
+    let ask = async |filter: Value, interval: f64| -> Response {
         let facets = json!([{"field": "n", "histogram": {"interval": interval}}]);
         server.post(FACETS, &json!({"filter": filter, "facets": facets})).await
     };
@@ -105,9 +105,9 @@ async fn a_histogram_with_too_many_buckets_is_refused_with_advice() {
 async fn invalid_stats_or_histograms_report_all_error_locations() {
     let server = with_prices().await;
     let check = async |facet: Value, places: &[&str], words: &[&str]| {
-        let answer = server.post(FACETS, &json!({"facets": [{"field": "price"}, facet]})).await;
-        answer.assert_error(422, "invalid_request", places[0], words);
-        assert_eq!(answer.places(), places, "{}", answer.text);
+        let response = server.post(FACETS, &json!({"facets": [{"field": "price"}, facet]})).await;
+        response.assert_error(422, "invalid_request", places[0], words);
+        assert_eq!(response.places(), places, "{}", response.text);
     };
     let day = json!({"interval": "day"});
     check(json!({"field": "language", "stats": true}), &["/facets/1/field"], &["got language"]).await;

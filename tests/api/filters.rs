@@ -68,8 +68,8 @@ async fn an_invalid_filter_is_refused_everywhere_with_its_location() {
         (format!("{documents}/delete"), json!({"filter": filter})),
         ("/v1/collections/news/facets".to_owned(), json!({"filter": filter, "facets": [{"field": "language"}]})),
     ] {
-        let answer = server.post(&path, &body).await;
-        answer.assert_error(422, "invalid_filter", "/filter/and/0/not/gte", &["string or a number", "got a boolean"]);
+        let response = server.post(&path, &body).await;
+        response.assert_error(422, "invalid_filter", "/filter/and/0/not/gte", &["string or a number", "got a boolean"]);
     }
 }
 

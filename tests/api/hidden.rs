@@ -91,8 +91,8 @@ async fn a_restricted_key_cannot_tell_which_classifiers_exist() {
         news.post("/v1/classifiers", &json!({"name": name, "kind": "knn", "examples": examples})).await
     };
     for name in ["salaries", "nothing"] {
-        let answer = make(name).await;
-        answer.assert_error(
+        let response = make(name).await;
+        response.assert_error(
             403,
             "forbidden",
             "/name",
@@ -126,6 +126,6 @@ async fn a_conflict_with_an_alias_does_not_reveal_its_collection() {
         refused.assert_error(409, "alias_exists", "", &["current is an alias"]);
         assert!(!refused.text.contains("salaries"), "{}", refused.text);
     }
-    let told = server.delete("/v1/collections/current").await;
-    told.assert_error(409, "alias_exists", "", &["current is an alias of collection salaries"]);
+    let response = server.delete("/v1/collections/current").await;
+    response.assert_error(409, "alias_exists", "", &["current is an alias of collection salaries"]);
 }

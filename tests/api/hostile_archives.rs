@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use tar::EntryType;
 
 use crate::archives::{Part, Parts, parts, sqlite};
-use crate::server::{Answer, Server};
+use crate::server::{Response, Server};
 
 const ID: &str = "0198c0de-7a11-7000-8000-2f1de5c0ffee";
 const CATALOG: &str = "catalog.sqlite";
@@ -34,7 +34,7 @@ async fn attacked() -> (Server, Parts) {
     (server, parts(&archive))
 }
 
-async fn upload(server: &Server, archive: Vec<u8>) -> Answer {
+async fn upload(server: &Server, archive: Vec<u8>) -> Response {
     let request = Request::put(format!("/v1/snapshots/{ID}/archive")).header("content-type", "application/zstd");
     server.send(request.body(Body::from(archive)).expect("a request")).await
 }
@@ -57,9 +57,9 @@ fn below(folder: &Path) -> BTreeSet<PathBuf> {
 /// Uploads an archive that must be refused.
 async fn refuse(server: &Server, archive: Vec<u8>, code: &str, words: &[&str]) {
     let before = below(server._folder.path());
-    let answer = upload(server, archive).await;
+    let response = upload(server, archive).await;
     let status = if code == "body_too_large" { 413 } else { 422 };
-    answer.assert_error(status, code, "", words);
+    response.assert_error(status, code, "", words);
     assert_eq!(below(server._folder.path()), before, "{words:?} left something");
 }
 

@@ -1,5 +1,5 @@
 //! Malformed requests: the example of every operation with a JSON body, randomly mutated. No request causes a server error,
-//! each answer matches the OpenAPI document, each refusal names the faulty member, and all answers arrive in bounded time.
+//! each response matches the OpenAPI document, each refusal names the faulty member, and all responses arrive in bounded time.
 //!
 //! `DRAGOMAN_TEST_REQUESTS` sets how many are sent to each operation, `DRAGOMAN_TEST_SEED` repeats a run,
 //! `DRAGOMAN_TEST_LAST_REQUEST` names a file to which each body is written before it is sent.
@@ -13,7 +13,7 @@ use dragoman::domain::Limits;
 use dragoman::http::settings::Settings;
 use serde_json::{Value, json};
 
-use crate::server::{ADMIN_KEY, Answer, Server};
+use crate::server::{ADMIN_KEY, Response, Server};
 
 const REQUESTS: u64 = 24;
 /// The longest that one answer may take, on a machine that is also busy with other work.
@@ -191,31 +191,31 @@ async fn attacked() -> (Server, String) {
 const WITHOUT_PLACE: [&str; 4] =
     ["after the change", "no labeled examples to evaluate with", "are the same sentences", "expected an object"];
 
-/// Describes what is wrong with an answer, if anything. Its schema was already checked.
-fn problem(answer: &Answer, took: Duration) -> Option<String> {
+/// Describes what is wrong with a response, if anything. Its schema was already checked.
+fn problem(response: &Response, took: Duration) -> Option<String> {
     if took > PATIENCE {
         return Some(format!("took {took:?}"));
     }
-    if answer.status >= 500 && answer.status != 503 {
+    if response.status >= 500 && response.status != 503 {
         return Some("is a failure of the server".to_owned());
     }
-    if answer.status < 400 {
+    if response.status < 400 {
         return None;
     }
-    if answer.code().is_none() {
+    if response.code().is_none() {
         return Some("has no code".to_owned());
     }
-    let detail = answer.body["detail"].as_str().or_else(|| answer.body["error"]["message"].as_str()).unwrap_or_default();
+    let detail = response.body["detail"].as_str().or_else(|| response.body["error"]["message"].as_str()).unwrap_or_default();
     if detail.is_empty() || detail.len() > 4_096 {
         return Some(format!("has a detail of {} bytes", detail.len()));
     }
     // Errors in OpenAI's format give the location in another member.
-    let placed = !answer.places().is_empty() || !answer.body["error"]["param"].is_null();
+    let placed = !response.places().is_empty() || !response.body["error"]["param"].is_null();
     // That format cannot say that the location is the whole body.
     let whole =
-        answer.body["error"].is_object() && (detail.starts_with("missing field `") || detail.starts_with("invalid type: "));
+        response.body["error"].is_object() && (detail.starts_with("missing field `") || detail.starts_with("invalid type: "));
     let placed = placed || whole || WITHOUT_PLACE.iter().any(|words| detail.contains(words));
-    (answer.code() == Some("invalid_request") && !placed).then(|| "names no place".to_owned())
+    (response.code() == Some("invalid_request") && !placed).then(|| "names no place".to_owned())
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -244,21 +244,21 @@ async fn no_request_causes_a_server_error() {
                 // After a stack overflow, this file is the only record of the request.
                 std::fs::write(path, [target.id.as_bytes(), b"\n", &body].concat()).expect("written");
             }
-            let begun = Instant::now();
-            let answer = server.call(target.method.clone(), &target.path, Body::from(body.clone())).await;
-            let took = begun.elapsed();
-            (sent, refused) = (sent + 1, refused + u64::from(answer.status >= 400));
+            let started = Instant::now();
+            let response = server.call(target.method.clone(), &target.path, Body::from(body.clone())).await;
+            let took = started.elapsed();
+            (sent, refused) = (sent + 1, refused + u64::from(response.status >= 400));
             if took > slowest.0 {
                 slowest = (took, target.id.clone());
             }
-            if let Some(problem) = problem(&answer, took) {
+            if let Some(problem) = problem(&response, took) {
                 let short = |text: &str| text.chars().take(300).collect::<String>();
                 let body = String::from_utf8_lossy(&body).into_owned();
                 problems.push(format!(
                     "{} {problem}: {} {}\n  to {}",
                     target.id,
-                    answer.status,
-                    short(&answer.text),
+                    response.status,
+                    short(&response.text),
                     short(&body)
                 ));
             }

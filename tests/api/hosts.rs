@@ -8,16 +8,16 @@ use dragoman::http::settings::Settings;
 use serde_json::json;
 use tower::ServiceExt as _;
 
-use crate::server::{ADMIN_KEY, Answer, Server};
+use crate::server::{ADMIN_KEY, Response, Server};
 
 /// Sends a request without a body, with these headers.
-async fn send(server: &Server, method: Method, path: &str, headers: &[(&str, &str)]) -> Answer {
+async fn send(server: &Server, method: Method, path: &str, headers: &[(&str, &str)]) -> Response {
     let request = Request::builder().method(method).uri(path);
     let request = headers.iter().fold(request, |request, (name, value)| request.header(*name, *value));
     server.send(request.body(Body::empty()).expect("a request")).await
 }
 
-async fn get(server: &Server, path: &str, headers: &[(&str, &str)]) -> Answer {
+async fn get(server: &Server, path: &str, headers: &[(&str, &str)]) -> Response {
     send(server, Method::GET, path, headers).await
 }
 
@@ -84,7 +84,7 @@ async fn a_repeated_malformed_or_missing_host_header_is_refused() {
         }
         let none = Request::get("/healthz").body(Body::empty()).expect("a request");
         let status =
-            async |request: Request<Body>| server.router.clone().oneshot(request).await.expect("an answer").status().as_u16();
+            async |request: Request<Body>| server.router.clone().oneshot(request).await.expect("a response").status().as_u16();
         assert_eq!(status(none).await, 400, "HTTP/1.1 requires one");
         let older = Request::get("/healthz").version(Version::HTTP_10).body(Body::empty()).expect("a request");
         assert_eq!(status(older).await, 200, "HTTP/1.0 does not");

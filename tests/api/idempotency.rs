@@ -1,13 +1,13 @@
-//! `Idempotency-Key`: a repeated request gets the same answer and does nothing.
+//! `Idempotency-Key`: a repeated request gets the same response and does nothing.
 
 use axum::http::Method;
 use serde_json::{Value, json};
 
-use crate::server::{Answer, Server};
+use crate::server::{Response, Server};
 
 const DOCUMENTS: &str = "/v1/collections/news/documents";
 
-async fn keyed(server: &Server, path: &str, key: &str, body: &Value) -> Answer {
+async fn keyed(server: &Server, path: &str, key: &str, body: &Value) -> Response {
     server.send_with(Method::POST, path, ("idempotency-key", key), body).await
 }
 
@@ -80,9 +80,9 @@ async fn a_repeated_creation_returns_the_same_collection() {
 async fn concurrent_requests_with_one_key_are_executed_once() {
     let server = Server::with_news().await;
     let body = json!({"documents": [{"text": "Il pleut."}, {"text": "Il neige."}]});
-    let answers = futures::future::join_all((0..6).map(|_| keyed(&server, DOCUMENTS, "k", &body))).await;
+    let responses = futures::future::join_all((0..6).map(|_| keyed(&server, DOCUMENTS, "k", &body))).await;
     // The requests that arrived while the first was being embedded have waited for it.
-    assert!(answers.iter().all(|answer| answer.status == 200 && answer.body == answers[0].body), "{answers:?}");
+    assert!(responses.iter().all(|response| response.status == 200 && response.body == responses[0].body), "{responses:?}");
     assert_eq!(server.get("/v1/collections/news").await.body["documents"], 2);
 }
 
@@ -96,12 +96,12 @@ async fn concurrent_changes_by_filter_with_one_key_are_executed_once() {
         assert_eq!(stored.status, 200, "{}", stored.text);
     }
     let (path, body) = (format!("{DOCUMENTS}/update"), json!({"filter": {"and": []}, "metadata": {"archived": true}}));
-    let answers = futures::future::join_all((0..3).map(|_| keyed(&server, &path, "k", &body))).await;
+    let responses = futures::future::join_all((0..3).map(|_| keyed(&server, &path, "k", &body))).await;
     let expect = json!({"matched": 1200, "updated": 1200});
-    assert!(answers.iter().all(|answer| answer.status == 200 && answer.body == expect), "{answers:?}");
+    assert!(responses.iter().all(|response| response.status == 200 && response.body == expect), "{responses:?}");
     let (path, body) = (format!("{DOCUMENTS}/delete"), json!({"filter": {"and": []}}));
-    let answers = futures::future::join_all((0..3).map(|_| keyed(&server, &path, "l", &body))).await;
-    assert!(answers.iter().all(|answer| answer.body == json!({"deleted": 1200})), "{answers:?}");
+    let responses = futures::future::join_all((0..3).map(|_| keyed(&server, &path, "l", &body))).await;
+    assert!(responses.iter().all(|response| response.body == json!({"deleted": 1200})), "{responses:?}");
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -135,8 +135,11 @@ async fn a_repeated_mining_request_returns_the_same_job() {
 async fn concurrent_job_requests_with_one_key_start_one_job() {
     let server = Server::with_documents(json!([{"id": "a", "text": "Il pleut."}, {"id": "b", "text": "Il neige."}])).await;
     let (path, body) = ("/v1/collections/news/duplicates", json!({}));
-    let answers = futures::future::join_all((0..6).map(|_| keyed(&server, path, "k", &body))).await;
-    assert!(answers.iter().all(|answer| answer.status == 202 && answer.body["id"] == answers[0].body["id"]), "{answers:?}");
+    let responses = futures::future::join_all((0..6).map(|_| keyed(&server, path, "k", &body))).await;
+    assert!(
+        responses.iter().all(|response| response.status == 202 && response.body["id"] == responses[0].body["id"]),
+        "{responses:?}"
+    );
     assert_eq!(server.get("/v1/jobs").await.body["jobs"].as_array().map(Vec::len), Some(1));
 }
 
@@ -162,9 +165,9 @@ async fn callers_with_different_api_keys_do_not_share_idempotency_keys() {
         let caller = server.with_key(made.body["secret"].as_str().unwrap());
         let body = json!({"documents": [{"text": format!("Ein Satz von {name}.")}]});
         for _ in 0..2 {
-            let answer = keyed(&caller, DOCUMENTS, "daily", &body).await;
-            assert_eq!(answer.status, 200, "{}", answer.text);
-            stored.push(answer.body["results"][0]["id"].clone());
+            let response = keyed(&caller, DOCUMENTS, "daily", &body).await;
+            assert_eq!(response.status, 200, "{}", response.text);
+            stored.push(response.body["results"][0]["id"].clone());
         }
     }
     assert_eq!((&stored[0], &stored[2]), (&stored[1], &stored[3]));

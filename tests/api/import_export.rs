@@ -25,9 +25,9 @@ fn lines(text: &str) -> Vec<Value> {
 
 async fn results(server: &Server, job: &Value, query: &str) -> Vec<Value> {
     let path = format!("/v1/jobs/{}/results{query}", job["id"].as_str().expect("an id"));
-    let answer = server.get(&path).await;
-    assert_eq!(answer.header("content-type"), Some(NDJSON));
-    lines(&answer.text)
+    let response = server.get(&path).await;
+    assert_eq!(response.header("content-type"), Some(NDJSON));
+    lines(&response.text)
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -5,12 +5,12 @@ use axum::http::Request;
 use dragoman::domain::Limits;
 use serde_json::{Value, json};
 
-use crate::server::{Answer, Server};
+use crate::server::{Response, Server};
 
 const NDJSON: &str = "application/x-ndjson";
 const NO_JOB: &str = "/v1/jobs/0198c0de-7a11-7000-8000-2f1de5c0ffee";
 
-async fn begin(server: &Server, lines: usize) -> Answer {
+async fn begin(server: &Server, lines: usize) -> Response {
     let body: String = (0..lines).map(|n| format!("{{\"id\":\"d{n}\",\"text\":\"line {n} of many\"}}\n")).collect();
     let request = Request::post("/v1/collections/news/import").header("content-type", NDJSON).body(Body::from(body));
     server.send(request.expect("a request")).await
@@ -66,7 +66,8 @@ async fn queued_jobs_are_canceled_at_once_and_running_ones_report_progress() {
     let running = begin(&server, 20_000).await;
     let waiting = begin(&server, 1).await;
     assert_eq!((running.status, waiting.status), (202, 202));
-    let [running_path, waiting_path] = [&running, &waiting].map(|answer| answer.header("location").expect("a place").to_owned());
+    let [running_path, waiting_path] =
+        [&running, &waiting].map(|response| response.header("location").expect("a place").to_owned());
     let canceled = server.post(&format!("{waiting_path}/cancel"), &Value::Null).await.body;
     assert_eq!((&canceled["status"], canceled.get("started_at")), (&json!("canceled"), None));
     let asked = server.post(&format!("{running_path}/cancel"), &Value::Null).await;

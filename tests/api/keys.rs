@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 
 use crate::example;
 use crate::merged;
-use crate::server::{ADMIN_KEY, Answer, Server};
+use crate::server::{ADMIN_KEY, Response, Server};
 
 /// Creates a key and returns its secret.
 async fn make(server: &Server, scope: &str, collections: Option<&[&str]>) -> String {
@@ -18,15 +18,15 @@ async fn make(server: &Server, scope: &str, collections: Option<&[&str]>) -> Str
     if let Some(collections) = collections {
         body["collections"] = json!(collections);
     }
-    let answer = server.post("/v1/keys", &body).await;
-    assert_eq!(answer.status, 201, "{answer:?}");
-    answer.body["secret"].as_str().expect("a secret").to_owned()
+    let response = server.post("/v1/keys", &body).await;
+    assert_eq!(response.status, 201, "{response:?}");
+    response.body["secret"].as_str().expect("a secret").to_owned()
 }
 
 async fn keys(server: &Server) -> Vec<Value> {
-    let answer = server.get("/v1/keys").await;
-    assert_eq!(answer.status, 200, "{answer:?}");
-    answer.body["keys"].as_array().expect("keys").clone()
+    let response = server.get("/v1/keys").await;
+    assert_eq!(response.status, 200, "{response:?}");
+    response.body["keys"].as_array().expect("keys").clone()
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -118,10 +118,10 @@ async fn a_request_without_a_valid_key_is_unauthorized() {
         if let Some(header) = header {
             request = request.header("authorization", header);
         }
-        let answer = server.send(request.body(Body::empty()).expect("a request")).await;
-        assert_eq!(answer.status, status, "{header:?}: {answer:?}");
-        assert_eq!(answer.header("www-authenticate"), (status == 401).then_some("Bearer realm=\"dragoman\""));
-        assert!(!answer.text.contains(&secret[40..]), "the answer does not repeat the key");
+        let response = server.send(request.body(Body::empty()).expect("a request")).await;
+        assert_eq!(response.status, status, "{header:?}: {response:?}");
+        assert_eq!(response.header("www-authenticate"), (status == 401).then_some("Bearer realm=\"dragoman\""));
+        assert!(!response.text.contains(&secret[40..]), "the response does not repeat the key");
     };
     check(Some(&format!("Bearer {secret}")), 200).await;
     check(Some(&format!("bearer {secret}")), 200).await;
@@ -182,10 +182,10 @@ fn timestamp_in_ms(ms: i64) -> String {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn unauthorized_embedding_requests_get_the_openai_error_format() {
-    let answer = Server::with_admin_key().with_key("wrong").post("/v1/embeddings", &json!({"input": "hello"})).await;
-    assert_eq!(answer.status, 401);
-    assert_eq!(answer.header("www-authenticate"), Some("Bearer realm=\"dragoman\""));
-    let error = &answer.body["error"];
+    let response = Server::with_admin_key().with_key("wrong").post("/v1/embeddings", &json!({"input": "hello"})).await;
+    assert_eq!(response.status, 401);
+    assert_eq!(response.header("www-authenticate"), Some("Bearer realm=\"dragoman\""));
+    let error = &response.body["error"];
     assert_eq!(
         (&error["type"], &error["code"], &error["param"]),
         (&json!("authentication_error"), &json!("unauthorized"), &Value::Null)
@@ -198,8 +198,8 @@ async fn a_restricted_key_accesses_only_its_own_collections() {
     for name in ["blog", "news", "shop"] {
         server.create(json!({"name": name})).await;
     }
-    let names = |answer: Answer| -> Vec<String> {
-        let all = answer.body["collections"].as_array().expect("collections").iter();
+    let names = |response: Response| -> Vec<String> {
+        let all = response.body["collections"].as_array().expect("collections").iter();
         all.map(|one| one["name"].as_str().expect("a name").to_owned()).collect()
     };
     let reader = server.with_key(&make(&server, "read", Some(&["news", "shop", "later"])).await);

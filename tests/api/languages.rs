@@ -52,10 +52,10 @@ async fn searches_and_filters_accept_bcp_47_language_tags() {
     let server = Server::with_documents(documents()).await;
     let check = async |options: Value, expect: &[&str]| {
         let body = merged(json!({"query": "2026", "mode": "lexical"}), &options);
-        let answer = server.post(&format!("{NEWS}/search"), &body).await;
-        let mut found = ids(&answer);
+        let response = server.post(&format!("{NEWS}/search"), &body).await;
+        let mut found = ids(&response);
         found.sort_unstable();
-        assert_eq!(found, expect, "{options}: {}", answer.text);
+        assert_eq!(found, expect, "{options}: {}", response.text);
     };
     check(json!({"languages": ["pt-AO"]}), &["br", "pt"]).await;
     check(json!({"languages": ["no", "nb-NO", "zh-cn"]}), &["no", "tw"]).await;
@@ -94,6 +94,6 @@ async fn unsupported_languages_and_malformed_tags_are_different_errors() {
     let of = |tag: &str| json!({"query": "a", "filter": {"field": "language", "eq": tag}});
     check("/search", of("is"), "invalid_filter", "/filter/eq", &["one of the 62"]).await;
     check("/search", of("*"), "invalid_filter", "/filter/eq", &["BCP 47"]).await;
-    let answer = server.patch(&format!("{NEWS}/documents/br"), &json!({"language": "und"})).await;
-    answer.assert_error(422, "unknown_language", "/language", &["language is unknown"]);
+    let response = server.patch(&format!("{NEWS}/documents/br"), &json!({"language": "und"})).await;
+    response.assert_error(422, "unknown_language", "/language", &["language is unknown"]);
 }

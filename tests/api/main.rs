@@ -87,7 +87,7 @@ fn merged(mut object: Value, more: &Value) -> Value {
 
 impl Server {
     async fn create(&self, collection: Value) {
-        let answer = self.post("/v1/collections", &collection).await;
-        assert_eq!(answer.status, 201, "{}", answer.text);
+        let response = self.post("/v1/collections", &collection).await;
+        assert_eq!(response.status, 201, "{}", response.text);
     }
 }

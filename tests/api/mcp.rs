@@ -29,18 +29,18 @@ pub fn message(method: &str, params: &Value) -> Value {
 
 /// Sends a message that gets a result.
 pub async fn ask(server: &Server, method: &str, params: Value) -> Value {
-    let answer = server.post("/mcp", &message(method, &params)).await;
-    assert_eq!((answer.status, answer.header("content-type")), (200, Some("application/json")), "{answer:?}");
-    assert_eq!((&answer.body["jsonrpc"], &answer.body["id"]), (&json!("2.0"), &json!(7)), "{answer:?}");
-    assert!(answer.body["result"].is_object(), "{}", answer.text);
-    answer.body["result"].clone()
+    let response = server.post("/mcp", &message(method, &params)).await;
+    assert_eq!((response.status, response.header("content-type")), (200, Some("application/json")), "{response:?}");
+    assert_eq!((&response.body["jsonrpc"], &response.body["id"]), (&json!("2.0"), &json!(7)), "{response:?}");
+    assert!(response.body["result"].is_object(), "{}", response.text);
+    response.body["result"].clone()
 }
 
 pub async fn call(server: &Server, tool: &str, arguments: Value) -> Value {
     ask(server, "tools/call", json!({"name": tool, "arguments": arguments})).await
 }
 
-/// Calls a tool that succeeds, and returns its answer.
+/// Calls a tool that succeeds, and returns its response.
 pub async fn value(server: &Server, tool: &str, arguments: Value) -> Value {
     let result = call(server, tool, arguments).await;
     assert_eq!(result["isError"], false, "{result}");
@@ -60,12 +60,12 @@ pub async fn problem(server: &Server, tool: &str, arguments: Value) -> Value {
     result["structuredContent"].clone()
 }
 
-/// An answer without what differs between calls.
-fn without_volatile_members(mut answer: Value) -> Value {
-    if let Some(members) = answer.as_object_mut() {
+/// A response without what differs between calls.
+fn without_volatile_members(mut response: Value) -> Value {
+    if let Some(members) = response.as_object_mut() {
         ["took_ms", "request_id", "instance"].into_iter().for_each(|name| drop(members.remove(name)));
     }
-    answer
+    response
 }
 
 pub async fn names(server: &Server) -> Vec<String> {
@@ -85,12 +85,12 @@ async fn initialize_returns_the_protocol_version_and_no_session_id() {
     let server = Server::start();
     for version in ["2025-03-26", "2025-06-18", "2025-11-25"] {
         let params = json!({"protocolVersion": version, "capabilities": {}, "clientInfo": {"name": "test", "version": "1"}});
-        let answer = server.post("/mcp", &message("initialize", &params)).await;
-        let result = &answer.body["result"];
-        assert_eq!((answer.status, &result["protocolVersion"]), (200, &json!(version)), "{}", answer.text);
+        let response = server.post("/mcp", &message("initialize", &params)).await;
+        let result = &response.body["result"];
+        assert_eq!((response.status, &result["protocolVersion"]), (200, &json!(version)), "{}", response.text);
         assert_eq!((&result["serverInfo"]["name"], result["capabilities"].get("tools").is_some()), (&json!("dragoman"), true));
         assert!(result["instructions"].as_str().is_some_and(|text| text.contains("list_collections")), "{result}");
-        assert_eq!(answer.header("mcp-session-id"), None);
+        assert_eq!(response.header("mcp-session-id"), None);
     }
     let ready = server.post("/mcp", &json!({"jsonrpc": "2.0", "method": "notifications/initialized"})).await;
     assert_eq!((ready.status, ready.text.as_str()), (202, ""));
@@ -232,10 +232,10 @@ async fn a_failed_tool_returns_the_same_problem_as_its_rest_operation() {
     let check = async |tool: &str, collection: &str, body: Value, path: &str, code: &str| {
         let mut arguments = body.clone();
         arguments["collection"] = json!(collection);
-        let told = problem(&server, tool, arguments).await;
+        let refused = problem(&server, tool, arguments).await;
         let expect = server.post(&format!("/v1/collections/{collection}/{path}"), &body).await.body;
-        assert_eq!(told["code"], code, "{told}");
-        assert_eq!(without_volatile_members(told), without_volatile_members(expect));
+        assert_eq!(refused["code"], code, "{refused}");
+        assert_eq!(without_volatile_members(refused), without_volatile_members(expect));
     };
     check("search", "news", json!({"query": "a", "limit": 0}), "search", "invalid_request").await;
     check("search", "news", json!({"query": "a", "limit": "ten", "mode": "fast"}), "search", "invalid_request").await;
@@ -258,9 +258,12 @@ async fn a_failed_tool_returns_the_same_problem_as_its_rest_operation() {
 async fn unknown_missing_and_invalid_tool_arguments_are_reported() {
     let server = Server::with_news().await;
     let check = async |tool: &str, arguments: Value, expect: &[(&str, &str)]| {
-        let told = problem(&server, tool, arguments).await;
-        assert_eq!((&told["code"], &told["status"], &told["instance"]), (&json!("invalid_request"), &json!(422), &json!("/mcp")));
-        let places = told["errors"].as_array().expect("places").iter();
+        let refused = problem(&server, tool, arguments).await;
+        assert_eq!(
+            (&refused["code"], &refused["status"], &refused["instance"]),
+            (&json!("invalid_request"), &json!(422), &json!("/mcp"))
+        );
+        let places = refused["errors"].as_array().expect("places").iter();
         let places: Vec<(&str, &str)> =
             places.map(|one| (one["pointer"].as_str().expect("a place"), one["detail"].as_str().expect("words"))).collect();
         assert_eq!(places, expect);
@@ -279,13 +282,13 @@ async fn unknown_missing_and_invalid_tool_arguments_are_reported() {
 #[tokio::test(flavor = "multi_thread")]
 async fn unknown_tools_and_methods_are_protocol_errors() {
     let server = Server::start();
-    let answer = server.post("/mcp", &message("tools/call", &json!({"name": "drop_tables", "arguments": {}}))).await;
-    assert_eq!((answer.status, &answer.body["error"]["code"]), (200, &json!(-32602)), "{}", answer.text);
-    assert!(answer.text.contains("drop_tables"));
-    let answer = server.post("/mcp", &message("resources/list", &json!({}))).await;
-    assert_eq!(answer.body["error"]["code"], -32601, "{}", answer.text);
-    let answer = server.post("/mcp", &message("songs/list", &json!({}))).await;
-    assert_eq!(answer.body["error"], json!({"code": -32601, "message": "unknown method: songs/list"}), "{}", answer.text);
+    let response = server.post("/mcp", &message("tools/call", &json!({"name": "drop_tables", "arguments": {}}))).await;
+    assert_eq!((response.status, &response.body["error"]["code"]), (200, &json!(-32602)), "{}", response.text);
+    assert!(response.text.contains("drop_tables"));
+    let response = server.post("/mcp", &message("resources/list", &json!({}))).await;
+    assert_eq!(response.body["error"]["code"], -32601, "{}", response.text);
+    let response = server.post("/mcp", &message("songs/list", &json!({}))).await;
+    assert_eq!(response.body["error"], json!({"code": -32601, "message": "unknown method: songs/list"}), "{}", response.text);
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -296,10 +299,10 @@ async fn parameters_that_do_not_fit_a_known_method_are_invalid_params() {
         if let Some(params) = params {
             message["params"] = params;
         }
-        let answer = server.post("/mcp", &message).await;
-        let error = &answer.body["error"];
-        assert_eq!((answer.status, &error["code"]), (200, &json!(-32602)), "{}", answer.text);
-        assert!(error["message"].as_str().is_some_and(|text| text.contains(words)), "{words}: {}", answer.text);
+        let response = server.post("/mcp", &message).await;
+        let error = &response.body["error"];
+        assert_eq!((response.status, &error["code"]), (200, &json!(-32602)), "{}", response.text);
+        assert!(error["message"].as_str().is_some_and(|text| text.contains(words)), "{words}: {}", response.text);
     };
     let call = |arguments: Value| Some(json!({"name": "search", "arguments": arguments}));
     check("tools/call", call(json!([])), "/arguments").await;
@@ -334,8 +337,8 @@ async fn a_message_over_4_mib_is_refused_despite_a_higher_body_limit() {
     let server = Server::with_news().await;
     let text = "x".repeat(4 << 20);
     let arguments = json!({"collection": "news", "documents": [{"text": text}]});
-    let answer = server.post("/mcp", &message("tools/call", &json!({"name": "add_documents", "arguments": arguments}))).await;
-    answer.assert_error(413, "body_too_large", "", &["4194304"]);
+    let response = server.post("/mcp", &message("tools/call", &json!({"name": "add_documents", "arguments": arguments}))).await;
+    response.assert_error(413, "body_too_large", "", &["4194304"]);
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -343,8 +346,8 @@ async fn get_and_delete_are_not_allowed() {
     let server = Server::start();
     for method in [Method::GET, Method::DELETE] {
         let request = Request::builder().method(method).uri("/mcp").header("accept", "text/event-stream");
-        let answer = server.send(request.body(Body::empty()).expect("a request")).await;
-        assert_eq!((answer.status, answer.code(), answer.header("allow")), (405, Some("method_not_allowed"), Some("POST")));
+        let response = server.send(request.body(Body::empty()).expect("a request")).await;
+        assert_eq!((response.status, response.code(), response.header("allow")), (405, Some("method_not_allowed"), Some("POST")));
     }
 }
 

@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 use tokio::sync::watch;
 
 use crate::mcp::{TOOLS, documents, message, names, problem, value};
-use crate::server::{Answer, Server};
+use crate::server::{Response, Server};
 
 /// The same server, called with a new key.
 async fn keyed(server: &Server, scope: &str, collections: Option<&[&str]>) -> Server {
@@ -28,9 +28,9 @@ async fn every_message_needs_a_key_if_the_server_has_keys() {
     for (key, words) in [(None, "Bearer"), (Some("wrong"), "does not know")] {
         let stranger = Server { key: key.map(str::to_owned), ..server.clone() };
         for method in ["initialize", "ping", "tools/list", "tools/call"] {
-            let answer = stranger.post("/mcp", &message(method, &json!({}))).await;
-            answer.assert_error(401, "unauthorized", "", &[words]);
-            assert_eq!(answer.header("www-authenticate"), Some("Bearer realm=\"dragoman\""));
+            let response = stranger.post("/mcp", &message(method, &json!({}))).await;
+            response.assert_error(401, "unauthorized", "", &[words]);
+            assert_eq!(response.header("www-authenticate"), Some("Bearer realm=\"dragoman\""));
         }
     }
     assert_eq!(names(&server).await.len(), TOOLS.len());
@@ -47,9 +47,9 @@ async fn a_read_key_can_neither_list_nor_call_write_tools() {
         ("add_documents", json!({"collection": "news", "documents": documents()})),
         ("delete_documents", json!({"collection": "news", "filter": {"and": []}})),
     ] {
-        let told = problem(&reader, tool, arguments).await;
+        let refused = problem(&reader, tool, arguments).await;
         assert_eq!(
-            (&told["code"], &told["detail"]),
+            (&refused["code"], &refused["detail"]),
             (&json!("forbidden"), &json!("the key has scope read, but this needs write"))
         );
     }
@@ -80,16 +80,16 @@ async fn a_restricted_key_learns_nothing_about_other_collections() {
             ("add_documents", json!({"collection": collection, "documents": documents()})),
             ("delete_documents", json!({"collection": collection, "filter": everything})),
         ] {
-            let told = problem(&news, tool, arguments).await;
+            let refused = problem(&news, tool, arguments).await;
             let detail = format!("the key is restricted to collections other than {collection}");
-            assert_eq!((&told["code"], &told["detail"]), (&json!("forbidden"), &json!(detail)), "{tool}");
+            assert_eq!((&refused["code"], &refused["detail"]), (&json!("forbidden"), &json!(detail)), "{tool}");
         }
         let stored = json!({"collection": collection, "ids": ["rain"]});
-        let told = problem(&news, "classify", json!({"classifier": "news.topics", "documents": stored})).await;
-        assert_eq!(told["code"], "forbidden", "{told}");
+        let refused = problem(&news, "classify", json!({"classifier": "news.topics", "documents": stored})).await;
+        assert_eq!(refused["code"], "forbidden", "{refused}");
         // A path inside a name leads nowhere else either.
-        let told = problem(&news, "get_document", json!({"collection": format!("news/../{collection}"), "id": "rain"})).await;
-        assert_eq!(told["code"], "forbidden", "{told}");
+        let refused = problem(&news, "get_document", json!({"collection": format!("news/../{collection}"), "id": "rain"})).await;
+        assert_eq!(refused["code"], "forbidden", "{refused}");
     }
     assert_eq!(server.get("/v1/collections/salaries").await.body["documents"], 2);
     assert_eq!(value(&news, "search", json!({"collection": "news", "query": "rain"})).await["hits"][0]["id"], "rain");
@@ -137,8 +137,8 @@ async fn cors_allows_the_protocol_headers_for_an_allowed_origin() {
     let preflight = Request::builder().method(Method::OPTIONS).uri("/mcp").header("origin", "https://page.example");
     let headers = "authorization,content-type,mcp-protocol-version,mcp-method,mcp-name";
     let preflight = preflight.header("access-control-request-method", "POST").header("access-control-request-headers", headers);
-    let answer = server.send_unchecked(preflight.body(Body::empty()).expect("a request")).await;
-    let allowed = answer.header("access-control-allow-headers").expect("a list");
+    let response = server.send_unchecked(preflight.body(Body::empty()).expect("a request")).await;
+    let allowed = response.header("access-control-allow-headers").expect("a list");
     assert!(headers.split(',').all(|name| allowed.split(',').any(|one| one.trim() == name)), "{allowed}");
 }
 
@@ -165,10 +165,10 @@ async fn a_slow_tool_call_returns_a_timeout_error() {
     let settings = Settings { request_timeout: Duration::from_millis(50), ..Settings::default() };
     let server = Server::with_settings(Limits::default(), settings, None);
     server.control.pause();
-    let told = problem(&server, "compare_texts", json!({"pairs": [{"first": "a", "second": "b"}]})).await;
+    let refused = problem(&server, "compare_texts", json!({"pairs": [{"first": "a", "second": "b"}]})).await;
     server.control.resume();
-    assert_eq!(told["code"], "request_timeout", "{told}");
-    assert!(told["detail"].as_str().is_some_and(|text| text.contains("0.05 s (request_timeout_s)")), "{told}");
+    assert_eq!(refused["code"], "request_timeout", "{refused}");
+    assert!(refused["detail"].as_str().is_some_and(|text| text.contains("0.05 s (request_timeout_s)")), "{refused}");
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -219,8 +219,8 @@ async fn a_failed_call_returns_the_request_id_of_its_message() {
     let server = Server::start();
     for arguments in [json!({"collection": "gone", "query": "a"}), json!({"query": "a"})] {
         let call = message("tools/call", &json!({"name": "search", "arguments": arguments}));
-        let answer: Answer = server.send_with(Method::POST, "/mcp", ("x-request-id", "mine-1"), &call).await;
-        assert_eq!(answer.header("x-request-id"), Some("mine-1"));
-        assert_eq!(answer.body["result"]["structuredContent"]["request_id"], "mine-1", "{}", answer.text);
+        let response: Response = server.send_with(Method::POST, "/mcp", ("x-request-id", "mine-1"), &call).await;
+        assert_eq!(response.header("x-request-id"), Some("mine-1"));
+        assert_eq!(response.body["result"]["structuredContent"]["request_id"], "mine-1", "{}", response.text);
     }
 }

@@ -9,14 +9,14 @@ use dragoman::domain::Limits;
 use dragoman::http::settings::{Reading, Readings, Settings};
 use serde_json::json;
 
-use crate::server::{Answer, Server};
+use crate::server::{Response, Server};
 
-async fn scrape(server: &Server) -> Answer {
+async fn scrape(server: &Server) -> Response {
     server.send_unchecked(Request::get("/metrics").body(Body::empty()).expect("a request")).await
 }
 
 /// The same, with this `Accept` header.
-async fn scrape_as(server: &Server, accept: &str) -> Answer {
+async fn scrape_as(server: &Server, accept: &str) -> Response {
     server.send_unchecked(Request::get("/metrics").header("accept", accept).body(Body::empty()).expect("a request")).await
 }
 
@@ -35,10 +35,10 @@ async fn requests_documents_and_the_encoder_are_counted() {
     server.get("/v1/collections/none").await;
     server.get("/v1/collections/other").await;
     server.get("/nowhere").await;
-    let answer = scrape_as(&server, "application/openmetrics-text;version=1.0.0,text/plain;q=0.5").await;
-    assert_eq!(answer.status, 200, "{}", answer.text);
-    assert!(answer.header("content-type").is_some_and(|name| name.starts_with("application/openmetrics-text; version=1.0.0")));
-    let text = &answer.text;
+    let response = scrape_as(&server, "application/openmetrics-text;version=1.0.0,text/plain;q=0.5").await;
+    assert_eq!(response.status, 200, "{}", response.text);
+    assert!(response.header("content-type").is_some_and(|name| name.starts_with("application/openmetrics-text; version=1.0.0")));
+    let text = &response.text;
     for (name, value) in [
         ("dragoman_requests_total{operation=\"create_collection\",status=\"201\"}", 1.0),
         ("dragoman_requests_total{operation=\"get_collection\",status=\"404\"}", 2.0),
@@ -107,14 +107,14 @@ async fn clients_that_do_not_request_openmetrics_get_the_text_format() {
     let server = Server::with_documents(json!([{"id": "a", "text": "Le chat dort.", "language": "fr"}])).await;
     let openmetrics = scrape_as(&server, "application/openmetrics-text").await.text;
     for accept in [None, Some("*/*"), Some("text/plain;version=0.0.4"), Some("text/html")] {
-        let answer = match accept {
+        let response = match accept {
             Some(accept) => scrape_as(&server, accept).await,
             None => scrape(&server).await,
         };
-        assert_eq!(answer.status, 200, "{}", answer.text);
-        assert_eq!(answer.header("content-type"), Some("text/plain; version=0.0.4; charset=utf-8"), "{accept:?}");
-        assert_eq!(answer.header("vary"), Some("accept"));
-        let text = &answer.text;
+        assert_eq!(response.status, 200, "{}", response.text);
+        assert_eq!(response.header("content-type"), Some("text/plain; version=0.0.4; charset=utf-8"), "{accept:?}");
+        assert_eq!(response.header("vary"), Some("accept"));
+        let text = &response.text;
         assert_eq!(stable(text), stable(&openmetrics), "the samples are the same");
         assert!(!text.contains("# UNIT") && !text.contains("# EOF") && text.ends_with('\n'), "{text}");
         for line in [

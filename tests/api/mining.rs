@@ -3,7 +3,7 @@
 use dragoman::domain::Limits;
 use serde_json::{Value, json};
 
-use crate::server::{Answer, Server};
+use crate::server::{Response, Server};
 
 const NO_JOB: &str = "/v1/jobs/0198c0de-7a11-7000-8000-2f1de5c0ffee";
 
@@ -32,8 +32,8 @@ pub fn translation(number: u64) -> String {
 pub async fn collection(server: &Server, name: &str, documents: impl Iterator<Item = (String, String)>) {
     server.create(json!({"name": name})).await;
     let documents: Vec<Value> = documents.map(|(id, text)| json!({"id": id, "text": text})).collect();
-    let answer = server.post(&format!("/v1/collections/{name}/documents"), &json!({"documents": documents})).await;
-    assert_eq!(answer.status, 200, "{answer:?}");
+    let response = server.post(&format!("/v1/collections/{name}/documents"), &json!({"documents": documents})).await;
+    assert_eq!(response.status, 200, "{response:?}");
 }
 
 /// The collections `one` and `other` with ten translation pairs, 0 to 9, and five untranslated sentences each.
@@ -65,13 +65,13 @@ pub async fn mined(server: &Server, request: &Value) -> (Value, Vec<Value>) {
     assert_eq!(accepted.status, 202, "{}", accepted.text);
     let job = server.finished(&accepted).await;
     assert_eq!(job["status"], "succeeded", "{job}");
-    let answer = server.get(&format!("/v1/jobs/{}/pairs", job["id"].as_str().expect("an id"))).await;
-    (job, lines(&answer))
+    let response = server.get(&format!("/v1/jobs/{}/pairs", job["id"].as_str().expect("an id"))).await;
+    (job, lines(&response))
 }
 
-pub fn lines(answer: &Answer) -> Vec<Value> {
-    assert_eq!(answer.status, 200, "{answer:?}");
-    answer.text.lines().map(|line| serde_json::from_str(line).expect("JSON")).collect()
+pub fn lines(response: &Response) -> Vec<Value> {
+    assert_eq!(response.status, 200, "{response:?}");
+    response.text.lines().map(|line| serde_json::from_str(line).expect("JSON")).collect()
 }
 
 fn ids(pairs: &[Value]) -> Vec<(&str, &str)> {
@@ -103,9 +103,9 @@ async fn translations_are_found_between_two_collections() {
     let third = pairs.iter().find(|pair| pair["first"]["id"] == "a3").expect("the pair of a3");
     assert_eq!((&third["first"]["text"], &third["second"]["text"]), (&json!(sentence(3)), &json!(translation(3))));
     let details = &job["details"];
-    let told =
+    let counts =
         ["first_sentences", "second_sentences", "first_different", "pairs", "gone", "threshold"].map(|name| &details[name]);
-    assert_eq!(told, [&json!(15), &json!(15), &json!(15), &json!(10), &json!(0), &json!(1.25)]);
+    assert_eq!(counts, [&json!(15), &json!(15), &json!(15), &json!(10), &json!(0), &json!(1.25)]);
     assert!(details["memory_bytes"].as_u64() > Some(0) && details["disk_bytes"].as_u64() > Some(0), "{details}");
     assert_eq!((&job["type"], &job["progress"]["done"], &job["progress"]["total"]), (&json!("mine"), &json!(30), &json!(30)));
     let table = server.get(&format!("/v1/jobs/{}/pairs.tsv", job["id"].as_str().expect("an id"))).await;
@@ -175,8 +175,8 @@ async fn a_threshold_is_estimated_from_known_pairs() {
     assert!(pairs.iter().all(reaches) && pairs.len() >= 10, "{threshold} {pairs:?}");
 
     let refused = async |pair: Value, place: &str, words: &[&str]| {
-        let answer = server.post("/v1/mine", &with(both(), json!({"known_pairs": [known[0].clone(), pair]}))).await;
-        answer.assert_error(422, "invalid_request", place, words);
+        let response = server.post("/v1/mine", &with(both(), json!({"known_pairs": [known[0].clone(), pair]}))).await;
+        response.assert_error(422, "invalid_request", place, words);
     };
     refused(json!({"first": "a77", "second": "b1"}), "/known_pairs/1/first", &["one passage", "a77"]).await;
     refused(json!({"first": "a1", "second": ""}), "/known_pairs/1/second", &["1 to 512 bytes"]).await;
@@ -277,9 +277,9 @@ async fn refused(server: &Server, request: Value, place: &str, words: &[&str]) {
 #[tokio::test(flavor = "multi_thread")]
 async fn sides_with_too_few_texts_for_the_neighbors_are_refused() {
     let server = with_two().await;
-    let answer = server.post("/v1/mine", &with(both(), json!({"neighbors": 16}))).await;
-    answer.assert_error(422, "invalid_request", "/first", &["as neighbors, 16, got 15"]);
-    assert!(answer.body["errors"][0]["detail"].as_str().is_some_and(|detail| detail.starts_with("must have")), "{answer:?}");
+    let response = server.post("/v1/mine", &with(both(), json!({"neighbors": 16}))).await;
+    response.assert_error(422, "invalid_request", "/first", &["as neighbors, 16, got 15"]);
+    assert!(response.body["errors"][0]["detail"].as_str().is_some_and(|detail| detail.starts_with("must have")), "{response:?}");
     let one = json!({"collection": "one"});
     refused(&server, json!({"first": {"texts": ["a"]}, "second": one}), "/first", &["as neighbors, 4, got 1"]).await;
     let part = json!({"collection": "other", "filter": {"field": "id", "eq": "b1"}});
@@ -372,9 +372,9 @@ async fn jobs_needing_too_much_memory_or_disk_are_refused_before_they_start() {
 
 /// Creates a key with the scope `write` for collections.
 async fn key(server: &Server, collections: &[&str]) -> Server {
-    let answer = server.post("/v1/keys", &json!({"name": "k", "scope": "write", "collections": collections})).await;
-    assert_eq!(answer.status, 201, "{answer:?}");
-    server.with_key(answer.body["secret"].as_str().expect("a secret"))
+    let response = server.post("/v1/keys", &json!({"name": "k", "scope": "write", "collections": collections})).await;
+    assert_eq!(response.status, 201, "{response:?}");
+    server.with_key(response.body["secret"].as_str().expect("a secret"))
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -445,15 +445,15 @@ async fn duplicates_are_clustered_within_and_across_languages() {
     assert_eq!(found(json!({"languages": ["ja"]})).await, Vec::<Vec<String>>::new());
 
     let refused = async |body: Value, place: &str, words: &[&str]| {
-        let answer = server.post("/v1/collections/news/duplicates", &body).await;
-        answer.assert_error(422, "invalid_request", place, words);
+        let response = server.post("/v1/collections/news/duplicates", &body).await;
+        response.assert_error(422, "invalid_request", place, words);
     };
     refused(json!({"score_min": 1.5}), "/score_min", &["-1 to 1", "1.5"]).await;
     refused(json!({"size_max": 1}), "/size_max", &["2 to 1000", "got 1"]).await;
     refused(json!({"neighbors": 256}), "/neighbors", &["1 to 255"]).await;
     refused(json!({"pairs": "few"}), "/pairs", &["different"]).await;
-    let answer = server.post("/v1/collections/none/duplicates", &json!({})).await;
-    answer.assert_error(404, "collection_not_found", "", &["none"]);
+    let response = server.post("/v1/collections/none/duplicates", &json!({})).await;
+    response.assert_error(404, "collection_not_found", "", &["none"]);
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -477,8 +477,8 @@ async fn own_vectors_are_mined_by_cosine() {
         let length = if name == "one" { 1.0 } else { 7.0 };
         let vector = |n: usize| (0..8).map(|at| if at == n { length } else { 0.1 * length }).collect::<Vec<_>>();
         let documents: Vec<Value> = (0..8).map(|n| json!({"id": format!("{name}{n}"), "vector": vector(n)})).collect();
-        let answer = server.post(&format!("/v1/collections/{name}/documents"), &json!({"documents": documents})).await;
-        assert_eq!(answer.status, 200, "{}", answer.text);
+        let response = server.post(&format!("/v1/collections/{name}/documents"), &json!({"documents": documents})).await;
+        assert_eq!(response.status, 200, "{}", response.text);
     }
     let (job, pairs) = mined(&server, &with(both(), json!({"margin": "absolute", "threshold": 0.9}))).await;
     assert_ids(&pairs, &numbered("one", "other", 0..8));

@@ -13,8 +13,8 @@ fn document(id: &str, language: &str, sentences: &[String]) -> Value {
 
 async fn fill(server: &Server, name: &str, documents: &[Value]) {
     server.create(json!({"name": name})).await;
-    let answer = server.post(&format!("/v1/collections/{name}/documents"), &json!({"documents": documents})).await;
-    assert_eq!(answer.status, 200, "{}", answer.text);
+    let response = server.post(&format!("/v1/collections/{name}/documents"), &json!({"documents": documents})).await;
+    assert_eq!(response.status, 200, "{}", response.text);
 }
 
 /// Fifteen German sentences in three documents and fifteen French ones in five, ten of them translations, in a different order.
@@ -33,8 +33,8 @@ async fn with_two() -> Server {
 async fn result(server: &Server, path: &str, request: &Value, what: &str) -> (Value, Vec<Value>) {
     let job = server.finished(&server.post(path, request).await).await;
     assert_eq!(job["status"], "succeeded", "{job}");
-    let answer = server.get(&format!("/v1/jobs/{}/{what}", job["id"].as_str().expect("an id"))).await;
-    (job, lines(&answer))
+    let response = server.get(&format!("/v1/jobs/{}/{what}", job["id"].as_str().expect("an id"))).await;
+    (job, lines(&response))
 }
 
 fn request(threshold: f64) -> Value {
@@ -80,8 +80,8 @@ async fn known_pairs_must_name_single_sentence_documents() {
         })
     };
     for first in ["two", "none"] {
-        let answer = server.post("/v1/mine", &known(first, "fr0")).await;
-        answer.assert_error(422, "invalid_request", "/known_pairs/0/first", &["document of one sentence"]);
+        let response = server.post("/v1/mine", &known(first, "fr0")).await;
+        response.assert_error(422, "invalid_request", "/known_pairs/0/first", &["document of one sentence"]);
     }
 }
 

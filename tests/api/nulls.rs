@@ -21,12 +21,12 @@ async fn setting_any_example_member_to_null_is_refused() {
                 let mut body = example.clone();
                 body[name] = Value::Null;
                 let method = Method::from_bytes(method.to_uppercase().as_bytes()).expect("a method");
-                let answer = server.call(method, &path.join("/"), body.to_string().into()).await;
+                let response = server.call(method, &path.join("/"), body.to_string().into()).await;
                 let expect = if template == "/v1/embeddings" { 400 } else { 422 };
-                assert_eq!(answer.status, expect, "{template} {name}: {}", answer.text);
+                assert_eq!(response.status, expect, "{template} {name}: {}", response.text);
                 let place = format!("/{name}");
-                let named = answer.places() == [place.as_str()] || answer.body["error"]["param"] == json!(name);
-                assert!(named, "{template} {name}: {}", answer.text);
+                let named = response.places() == [place.as_str()] || response.body["error"]["param"] == json!(name);
+                assert!(named, "{template} {name}: {}", response.text);
                 tried += 1;
             }
         }

@@ -37,7 +37,7 @@ async fn a_concurrent_idempotent_retry_waits_for_the_first_request() {
     }
     assert!(!again.is_finished() && !first.is_finished());
     control.resume();
-    let (first, again) = (first.await.expect("an answer"), again.await.expect("an answer"));
+    let (first, again) = (first.await.expect("a response"), again.await.expect("a response"));
     assert_eq!((first.status, again.status), (200, 200), "{} {}", first.text, again.text);
     assert_eq!(first.body, again.body);
 }

@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use tempfile::TempDir;
 
 use crate::example;
-use crate::server::{Answer, Server};
+use crate::server::{Response, Server};
 
 const PATH: &str = "/v1/collections/points/projections";
 const DOCUMENTS: &str = "/v1/collections/points/documents";
@@ -38,8 +38,8 @@ async fn fill(server: &Server, documents: usize) {
     let new = json!({"name": "points", "dimension": 8, "metric": "l2"});
     assert_eq!(server.post("/v1/collections", &new).await.status, 201);
     let documents: Vec<Value> = (0..documents).map(document).collect();
-    let answer = server.post(DOCUMENTS, &json!({"documents": documents})).await;
-    assert_eq!(answer.status, 200, "{}", answer.text);
+    let response = server.post(DOCUMENTS, &json!({"documents": documents})).await;
+    assert_eq!(response.status, 200, "{}", response.text);
 }
 
 async fn with_points(documents: usize) -> Server {
@@ -56,17 +56,17 @@ async fn project(server: &Server, request: Value) -> Value {
 }
 
 async fn listed(server: &Server) -> Vec<Value> {
-    let answer = server.get(PATH).await;
-    assert_eq!(answer.status, 200, "{answer:?}");
-    answer.body["projections"].as_array().expect("projections").clone()
+    let response = server.get(PATH).await;
+    assert_eq!(response.status, 200, "{response:?}");
+    response.body["projections"].as_array().expect("projections").clone()
 }
 
 fn numbers(column: &Value) -> Vec<f64> {
     column.as_array().expect("a column").iter().map(|number| number.as_f64().expect("a number")).collect()
 }
 
-fn ids(answer: &Answer) -> Vec<&str> {
-    answer.body["ids"].as_array().expect("ids").iter().map(|id| id.as_str().expect("an id")).collect()
+fn ids(response: &Response) -> Vec<&str> {
+    response.body["ids"].as_array().expect("ids").iter().map(|id| id.as_str().expect("an id")).collect()
 }
 
 /// The projection files in the folder of the only collection.
@@ -94,19 +94,19 @@ async fn a_projection_is_computed_listed_and_read() {
         "created_at": shown["created_at"]});
     assert_eq!(*shown, expect);
 
-    let answer = server.get(&format!("{PATH}/none?field=topic")).await;
-    assert_eq!(answer.status, 200, "{answer:?}");
-    assert_eq!(ids(&answer), (0..60).map(|number| format!("d{number:02}")).collect::<Vec<_>>());
-    assert_eq!((&answer.body["center"], &answer.body["stale"]), (&json!("none"), &json!(false)));
-    assert_eq!(answer.body["created_at"], shown["created_at"]);
-    assert_eq!(answer.body["languages"], json!(["fr", "de"]), "the most frequent one first");
+    let response = server.get(&format!("{PATH}/none?field=topic")).await;
+    assert_eq!(response.status, 200, "{response:?}");
+    assert_eq!(ids(&response), (0..60).map(|number| format!("d{number:02}")).collect::<Vec<_>>());
+    assert_eq!((&response.body["center"], &response.body["stale"]), (&json!("none"), &json!(false)));
+    assert_eq!(response.body["created_at"], shown["created_at"]);
+    assert_eq!(response.body["languages"], json!(["fr", "de"]), "the most frequent one first");
     let languages: Vec<i32> = (0..60).map(|number| [1, 0, 0][number % 3]).collect();
-    assert_eq!(answer.body["language"], json!(languages));
-    assert_eq!(answer.body["values"], json!(["money", "sport"]), "ties are listed in ascending order");
+    assert_eq!(response.body["language"], json!(languages));
+    assert_eq!(response.body["values"], json!(["money", "sport"]), "ties are listed in ascending order");
     let values: Vec<usize> = (0..60).map(|number| 1 - number % 2).collect();
-    assert_eq!(answer.body["value"], json!(values));
+    assert_eq!(response.body["value"], json!(values));
 
-    let (x, y) = (numbers(&answer.body["x"]), numbers(&answer.body["y"]));
+    let (x, y) = (numbers(&response.body["x"]), numbers(&response.body["y"]));
     assert_eq!((x.len(), y.len()), (60, 60));
     assert!(x.iter().chain(&y).all(|value| (-1.0..=1.0).contains(value)));
     assert!(x.iter().chain(&y).any(|value| *value > 0.999), "they fill the range");
@@ -119,27 +119,27 @@ async fn a_projection_is_computed_listed_and_read() {
     }
     let plain = server.get(&format!("{PATH}/none")).await;
     assert!(plain.body.get("values").is_none() && plain.body.get("value").is_none(), "{plain:?}");
-    assert_eq!(plain.body["x"], answer.body["x"]);
+    assert_eq!(plain.body["x"], response.body["x"]);
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn only_the_most_frequent_values_are_listed() {
     let server = with_points(50).await;
     project(&server, json!({})).await;
-    let answer = server.get(&format!("{PATH}/none?field=tags")).await;
-    let values = answer.body["values"].as_array().expect("values");
+    let response = server.get(&format!("{PATH}/none?field=tags")).await;
+    let values = response.body["values"].as_array().expect("values");
     assert_eq!((values.len(), &values[0], &values[18]), (19, &json!("t0"), &json!("t3")), "{values:?}");
     // Of 25 tags with two documents each, six are left out.
-    let rare = numbers(&answer.body["value"]).into_iter().filter(|value| *value < 0.0).count();
+    let rare = numbers(&response.body["value"]).into_iter().filter(|value| *value < 0.0).count();
     assert_eq!(rare, 12);
-    let answer = server.get(&format!("{PATH}/none?field=page.number")).await;
-    assert_eq!(answer.body["values"], json!(["0", "1", "2", "3"]));
-    let answer = server.get(&format!("{PATH}/none?field=metadata.topic")).await;
-    assert_eq!(answer.body["values"], json!(["money", "sport"]));
-    let answer = server.get(&format!("{PATH}/none?field=page")).await;
-    assert_eq!((&answer.body["values"], &answer.body["value"][0]), (&json!([]), &json!(-1)), "an object is no value");
-    let answer = server.get(&format!("{PATH}/none?field=absent")).await;
-    assert_eq!(answer.body["values"], json!([]));
+    let response = server.get(&format!("{PATH}/none?field=page.number")).await;
+    assert_eq!(response.body["values"], json!(["0", "1", "2", "3"]));
+    let response = server.get(&format!("{PATH}/none?field=metadata.topic")).await;
+    assert_eq!(response.body["values"], json!(["money", "sport"]));
+    let response = server.get(&format!("{PATH}/none?field=page")).await;
+    assert_eq!((&response.body["values"], &response.body["value"][0]), (&json!([]), &json!(-1)), "an object is no value");
+    let response = server.get(&format!("{PATH}/none?field=absent")).await;
+    assert_eq!(response.body["values"], json!([]));
     let small = Limits { answer_bytes_max: 1_000, ..Limits::default() };
     let server = Server::with_limits(small);
     fill(&server, 50).await;
@@ -191,8 +191,8 @@ async fn invalid_projection_requests_are_refused() {
     );
     server.get(&format!("{PATH}?limit=1")).await.assert_error(422, "invalid_request", "limit", &["unknown"]);
     for own in ["id", "language", "created_at", "a..b", ""] {
-        let answer = server.get(&format!("{PATH}/none?field={own}")).await;
-        answer.assert_error(422, "invalid_request", "field", &["must be"]);
+        let response = server.get(&format!("{PATH}/none?field={own}")).await;
+        response.assert_error(422, "invalid_request", "field", &["must be"]);
     }
     server.get("/v1/collections/absent/projections").await.assert_error(404, "collection_not_found", "", &[]);
     server.get("/v1/collections/absent/projections/none").await.assert_error(404, "collection_not_found", "", &[]);
@@ -420,8 +420,8 @@ async fn a_projection_skips_pending_documents_and_shows_long_ones_once() {
     assert!(server.get("/v1/collections/news").await.body["passages"].as_u64() > Some(16), "several passages each");
     let accepted = server.post("/v1/collections/news/projections", &json!({"neighbors": 5})).await;
     assert_eq!(server.finished(&accepted).await["status"], "succeeded");
-    let answer = server.get("/v1/collections/news/projections/none").await;
-    assert_eq!(ids(&answer).len(), 16, "each document once");
+    let response = server.get("/v1/collections/news/projections/none").await;
+    assert_eq!(ids(&response).len(), 16, "each document once");
     let shown = server.get("/v1/collections/news/projections").await.body["projections"][0].clone();
     assert!(shown["model"].as_str().is_some_and(|model| !model.is_empty()), "{shown}");
 

@@ -13,7 +13,7 @@ use dragoman::http::settings::Settings;
 use futures::stream;
 use serde_json::json;
 
-use crate::server::{ADMIN_KEY, Server, answer};
+use crate::server::{ADMIN_KEY, Server, respond};
 
 const PATH: &str = "/v1/collections";
 
@@ -24,9 +24,9 @@ fn post(body: impl Into<Body>) -> Request<Body> {
 #[tokio::test(flavor = "multi_thread")]
 async fn an_error_response_has_all_problem_members() {
     let server = Server::start();
-    let answer = server.get("/v1/collections/none").await;
-    let id = answer.header("x-request-id").expect("an id");
-    assert_eq!(answer.header("content-type"), Some("application/problem+json"));
+    let response = server.get("/v1/collections/none").await;
+    let id = response.header("x-request-id").expect("an id");
+    assert_eq!(response.header("content-type"), Some("application/problem+json"));
     let expect = json!({
         "type": "/docs/errors#collection_not_found",
         "title": "There is no collection with this name",
@@ -36,7 +36,7 @@ async fn an_error_response_has_all_problem_members() {
         "code": "collection_not_found",
         "request_id": id,
     });
-    assert_eq!(answer.body, expect);
+    assert_eq!(response.body, expect);
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -47,8 +47,8 @@ async fn a_valid_request_id_is_echoed_and_otherwise_one_is_generated() {
         if let Some(id) = sent {
             request = request.header("x-request-id", id.as_bytes());
         }
-        let answer = server.send(request.body(Body::empty()).expect("a request")).await;
-        let id = answer.header("x-request-id").expect("an id");
+        let response = server.send(request.body(Body::empty()).expect("a request")).await;
+        let id = response.header("x-request-id").expect("an id");
         assert_eq!(Some(id) == sent, echoed, "{sent:?} gave {id}");
         assert!(echoed || id.len() == 36, "{id}");
     };
@@ -74,13 +74,13 @@ async fn unknown_routes_return_404_and_wrong_methods_return_405() {
         "/v1/collections/a/b",
         "/docs/nothing.js",
     ] {
-        let answer = server.get(path).await;
-        answer.assert_error(404, "route_not_found", "", &["no route"]);
-        assert_eq!(answer.body["instance"], path);
+        let response = server.get(path).await;
+        response.assert_error(404, "route_not_found", "", &["no route"]);
+        assert_eq!(response.body["instance"], path);
     }
-    let answer = server.delete(PATH).await;
-    answer.assert_error(405, "method_not_allowed", "", &["Allow"]);
-    let mut allowed: Vec<&str> = answer.header("allow").expect("a list").split(',').map(str::trim).collect();
+    let response = server.delete(PATH).await;
+    response.assert_error(405, "method_not_allowed", "", &["Allow"]);
+    let mut allowed: Vec<&str> = response.header("allow").expect("a list").split(',').map(str::trim).collect();
     allowed.sort_unstable();
     assert_eq!(allowed, ["GET", "POST"]);
 }
@@ -102,8 +102,8 @@ async fn a_body_must_be_json() {
 async fn a_refusal_lists_every_error_in_the_request() {
     let server = Server::with_news().await;
     let check = async |path: &str, body: serde_json::Value, places: &[&str]| {
-        let answer = server.post(path, &body).await;
-        assert_eq!((answer.status, answer.places()), (422, places.to_vec()), "{path}: {}", answer.text);
+        let response = server.post(path, &body).await;
+        assert_eq!((response.status, response.places()), (422, places.to_vec()), "{path}: {}", response.text);
     };
     // Wrong types.
     let body = json!({"query": 3, "limit": "ten", "languages": ["fr", 1], "explain": null, "colour": 1});
@@ -115,8 +115,12 @@ async fn a_refusal_lists_every_error_in_the_request() {
     let body = json!({"query": " ", "limit": 0, "languages": ["xx", "fr", "yy"], "filter": {"field": "a", "like": 1}});
     check("/v1/collections/news/search", body, &["/query", "/limit", "/languages/0", "/languages/2", "/filter/like"]).await;
     let body = json!({"searches": [{"query": " "}, {"query": "a"}, {"query": "a", "limit": 0, "score_min": 1e39}]});
-    let answer = server.post("/v1/collections/news/search/batch", &body).await;
-    assert!(["/searches/0/query", "/searches/2/limit"].iter().all(|place| answer.places().contains(place)), "{}", answer.text);
+    let response = server.post("/v1/collections/news/search/batch", &body).await;
+    assert!(
+        ["/searches/0/query", "/searches/2/limit"].iter().all(|place| response.places().contains(place)),
+        "{}",
+        response.text
+    );
     let body = json!({"name": "a b", "hnsw": {"m": 1, "ef_search": 1}, "default_languages": ["xx"]});
     check(PATH, body, &["/name", "/hnsw/m", "/hnsw/ef_search", "/default_languages/0"]).await;
     check("/v1/detect", json!({"texts": ["a", " ", ""]}), &["/texts/1", "/texts/2"]).await;
@@ -152,14 +156,14 @@ async fn a_header_with_one_value_may_not_be_repeated() {
         }
         server.send(request.body(Body::from(r#"{"name": "a"}"#)).expect("a request")).await
     };
-    let answer = send(("content-type", "application/json"), "text/plain").await;
-    answer.assert_error(415, "unsupported_media_type", "content-type", &["text/plain, application/json"]);
-    let answer = send(("content-encoding", "identity"), "gzip").await;
-    answer.assert_error(415, "unsupported_media_type", "content-encoding", &["gzip, identity"]);
-    let answer = send(("idempotency-key", "one"), "two").await;
-    answer.assert_error(422, "invalid_request", "idempotency-key", &["only once"]);
-    let answer = send(("authorization", &format!("Bearer {ADMIN_KEY}")), "Bearer other").await;
-    answer.assert_error(401, "unauthorized", "", &["only once"]);
+    let response = send(("content-type", "application/json"), "text/plain").await;
+    response.assert_error(415, "unsupported_media_type", "content-type", &["text/plain, application/json"]);
+    let response = send(("content-encoding", "identity"), "gzip").await;
+    response.assert_error(415, "unsupported_media_type", "content-encoding", &["gzip, identity"]);
+    let response = send(("idempotency-key", "one"), "two").await;
+    response.assert_error(422, "invalid_request", "idempotency-key", &["only once"]);
+    let response = send(("authorization", &format!("Bearer {ADMIN_KEY}")), "Bearer other").await;
+    response.assert_error(401, "unauthorized", "", &["only once"]);
     assert_eq!(server.get(PATH).await.body["collections"], json!([]));
 }
 
@@ -168,12 +172,12 @@ async fn an_oversized_body_is_refused_and_the_error_states_the_limit() {
     let server = Server::with_limits(Limits { body_bytes_max: 100, ..Limits::default() });
     server.send(post(vec![b' '; 101])).await.assert_error(413, "body_too_large", "", &["at most 100 bytes"]);
     let announced = Request::post(PATH).header("content-type", "application/json").header("content-length", "4000");
-    let answer = server.send(announced.body(Body::from("{}")).expect("a request")).await;
-    answer.assert_error(413, "body_too_large", "", &["100", "got 4000"]);
+    let response = server.send(announced.body(Body::from("{}")).expect("a request")).await;
+    response.assert_error(413, "body_too_large", "", &["100", "got 4000"]);
     let announced = Request::post(PATH).header("content-type", "application/json").header("content-length", "201");
     let never = Body::from_stream(stream::pending::<Result<Bytes, Infallible>>());
-    let answer = server.send(announced.body(never).expect("a request")).await;
-    answer.assert_error(413, "body_too_large", "", &["100", "got 201"]);
+    let response = server.send(announced.body(never).expect("a request")).await;
+    response.assert_error(413, "body_too_large", "", &["100", "got 201"]);
     let mut body = json!({"name": "a"}).to_string();
     body.extend(std::iter::repeat_n(' ', 100 - body.len()));
     assert_eq!(server.send(post(body)).await.status, 201);
@@ -207,9 +211,9 @@ async fn a_panic_returns_an_internal_error_without_its_message() {
         RequestMeter::default(),
         &http::description().operations,
     );
-    let answer = answer(router, Request::get("/broken").body(Body::empty()).expect("a request")).await;
-    answer.assert_error(500, "internal", "", &["request id"]);
-    assert!(!answer.text.contains("secret"), "{}", answer.text);
+    let response = respond(router, Request::get("/broken").body(Body::empty()).expect("a request")).await;
+    response.assert_error(500, "internal", "", &["request id"]);
+    assert!(!response.text.contains("secret"), "{}", response.text);
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -9,8 +9,8 @@ const PATH: &str = "/v1/collections/news";
 #[tokio::test(flavor = "multi_thread")]
 async fn a_new_collection_is_created_with_its_settings() {
     let server = Server::start();
-    let answer = server.put(PATH, &json!({"description": "what happened", "hnsw": {"m": 24}})).await;
-    assert_eq!((answer.status, &answer.body["name"], &answer.body["hnsw"]["m"]), (201, &json!("news"), &json!(24)));
+    let response = server.put(PATH, &json!({"description": "what happened", "hnsw": {"m": 24}})).await;
+    assert_eq!((response.status, &response.body["name"], &response.body["hnsw"]["m"]), (201, &json!("news"), &json!(24)));
     assert_eq!(server.get(PATH).await.body["description"], "what happened");
 }
 
@@ -33,8 +33,8 @@ async fn omitted_settings_match_any_value() {
     let server = Server::start();
     let points = json!({"name": "news", "dimension": 3, "metric": "l2", "hnsw": {"ef_search": 200}});
     assert_eq!(server.post("/v1/collections", &points).await.status, 201);
-    let answer = server.put(PATH, &json!({})).await;
-    assert_eq!((answer.status, &answer.body["metric"]), (200, &json!("l2")));
+    let response = server.put(PATH, &json!({})).await;
+    assert_eq!((response.status, &response.body["metric"]), (200, &json!("l2")));
     assert_eq!(server.put(PATH, &json!({"dimension": 3, "metric": "l2"})).await.status, 200);
 }
 
@@ -43,9 +43,9 @@ async fn a_conflicting_put_names_every_differing_setting_and_changes_nothing() {
     let server = Server::start();
     server.put(PATH, &json!({"description": "old"})).await;
     let asked = json!({"description": "new", "quantization": "f32", "hnsw": {"m": 32, "ef_search": 96}});
-    let answer = server.put(PATH, &asked).await;
-    answer.assert_error(409, "collection_exists", "/description", &["has \"old\"", "got \"new\"", "and 2 more"]);
-    assert_eq!(answer.places(), ["/description", "/quantization", "/hnsw/m"]);
+    let response = server.put(PATH, &asked).await;
+    response.assert_error(409, "collection_exists", "/description", &["has \"old\"", "got \"new\"", "and 2 more"]);
+    assert_eq!(response.places(), ["/description", "/quantization", "/hnsw/m"]);
     assert_eq!(server.get(PATH).await.body["description"], "old");
     let vectors = server.put(PATH, &json!({"dimension": 64})).await;
     vectors.assert_error(409, "collection_exists", "/dimension", &["has the model", "got 64"]);
@@ -54,8 +54,8 @@ async fn a_conflicting_put_names_every_differing_setting_and_changes_nothing() {
 #[tokio::test(flavor = "multi_thread")]
 async fn an_invalid_request_creates_no_collection() {
     let server = Server::start();
-    let answer = server.put(PATH, &json!({"name": "blog", "hnsw": {"m": 1}, "metadata_indexes": [""]})).await;
-    answer.assert_error(422, "invalid_request", "/name", &["must be \"news\"", "be left out", "got \"blog\"", "and 2 more"]);
+    let response = server.put(PATH, &json!({"name": "blog", "hnsw": {"m": 1}, "metadata_indexes": [""]})).await;
+    response.assert_error(422, "invalid_request", "/name", &["must be \"news\"", "be left out", "got \"blog\"", "and 2 more"]);
     server.put(PATH, &json!({"colour": "red"})).await.assert_error(422, "invalid_request", "/colour", &["unknown field"]);
     server.put(PATH, &json!({"model": "other"})).await.assert_error(422, "unknown_model", "", &["other"]);
     server.put("/v1/collections/a%20b", &json!({})).await.assert_error(422, "invalid_request", "collection", &["ASCII"]);
@@ -84,7 +84,7 @@ async fn concurrent_identical_puts_create_one_collection() {
     let server = Server::start();
     let settings = json!({"description": "shared"});
     let all = futures::future::join_all((0..8).map(|_| server.put(PATH, &settings))).await;
-    let mut statuses: Vec<u16> = all.iter().map(|answer| answer.status).collect();
+    let mut statuses: Vec<u16> = all.iter().map(|response| response.status).collect();
     statuses.sort_unstable();
     assert_eq!(statuses, [200, 200, 200, 200, 200, 200, 200, 201]);
 }

@@ -5,12 +5,12 @@ use dragoman::domain::Limits;
 use serde_json::{Value, json};
 
 use crate::example;
-use crate::server::{Answer, Server};
+use crate::server::{Response, Server};
 
 const PATH: &str = "/v1/collections/news/documents/fr-1";
 
-fn etag(answer: &Answer) -> String {
-    answer.header("etag").unwrap_or_else(|| panic!("no etag: {}", answer.text)).to_owned()
+fn etag(response: &Response) -> String {
+    response.header("etag").unwrap_or_else(|| panic!("no etag: {}", response.text)).to_owned()
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -157,7 +157,7 @@ async fn exactly_one_concurrent_write_with_the_same_if_match_succeeds() {
     let tag = etag(&server.get(PATH).await);
     let bodies: Vec<Value> = (1..=8).map(|n| json!({"metadata": {"n": n}})).collect();
     let writes = bodies.iter().map(|body| server.send_with(Method::PATCH, PATH, ("if-match", &tag), body));
-    let mut statuses: Vec<u16> = futures::future::join_all(writes).await.iter().map(|answer| answer.status).collect();
+    let mut statuses: Vec<u16> = futures::future::join_all(writes).await.iter().map(|response| response.status).collect();
     statuses.sort_unstable();
     assert_eq!(statuses, [200, 412, 412, 412, 412, 412, 412, 412]);
 }

@@ -68,10 +68,10 @@ async fn operations_without_query_parameters_refuse_any() {
     let on_collection = ON_COLLECTION.iter().map(|(method, rest)| (method, format!("/v1/collections/news{rest}")));
     for (method, path) in on_collection.chain(OTHERS.iter().map(|(method, path)| (method, (*path).to_owned()))) {
         let body = Body::from(r#"{"ids": ["fr-1"]}"#);
-        let answer = server.call(method.clone(), &format!("{path}?dry_run=true"), body).await;
+        let response = server.call(method.clone(), &format!("{path}?dry_run=true"), body).await;
         let details = ["unknown parameter `dry_run`", "there are no parameters"];
-        assert_eq!(answer.status, 422, "{method} {path}: {}", answer.text);
-        answer.assert_error(422, "invalid_request", "dry_run", &details);
+        assert_eq!(response.status, 422, "{method} {path}: {}", response.text);
+        response.assert_error(422, "invalid_request", "dry_run", &details);
     }
     assert_eq!(server.get("/v1/collections/news/documents/fr-1").await.status, 200);
 }
@@ -80,8 +80,8 @@ async fn operations_without_query_parameters_refuse_any() {
 async fn routes_of_openai_clients_refuse_query_parameters_with_400() {
     let server = Server::start();
     for (method, path) in [(Method::POST, "/v1/embeddings?dry_run=true"), (Method::GET, "/v1/models/any?dry_run=true")] {
-        let answer = server.call(method, path, Body::from(r#"{"input": "Bonjour"}"#)).await;
-        assert_eq!((answer.status, answer.code()), (400, Some("invalid_request")), "{path}: {}", answer.text);
-        assert!(answer.text.contains("unknown parameter `dry_run`"), "{path}: {}", answer.text);
+        let response = server.call(method, path, Body::from(r#"{"input": "Bonjour"}"#)).await;
+        assert_eq!((response.status, response.code()), (400, Some("invalid_request")), "{path}: {}", response.text);
+        assert!(response.text.contains("unknown parameter `dry_run`"), "{path}: {}", response.text);
     }
 }

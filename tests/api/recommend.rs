@@ -23,8 +23,8 @@ async fn with_topics() -> Server {
 async fn hits_are_like_the_positive_and_unlike_the_negative_examples() {
     let server = with_topics().await;
     let found = async |body: Value| {
-        let answer = server.post(PATH, &body).await;
-        ids(&answer).into_iter().map(str::to_owned).collect::<Vec<_>>()
+        let response = server.post(PATH, &body).await;
+        ids(&response).into_iter().map(str::to_owned).collect::<Vec<_>>()
     };
     let plain = found(json!({"positive": {"ids": ["tram"]}})).await;
     assert_eq!((plain.len(), plain[0].as_str()), (4, "bus"));
@@ -47,8 +47,8 @@ async fn the_target_is_the_mean_of_positives_minus_the_mean_of_negatives() {
         values
     };
     let scores = async |path: &str, body: Value| {
-        let answer = server.post(path, &body).await;
-        let hits = answer.body["hits"].as_array().expect("hits");
+        let response = server.post(path, &body).await;
+        let hits = response.body["hits"].as_array().expect("hits");
         hits.iter().map(|hit| (hit["id"].clone(), hit["score"].clone())).collect::<Vec<_>>()
     };
     let body = json!({"positive": {"vectors": [axis(0, 3.0), axis(1, 1.0)]}, "negative": {"vectors": [axis(2, 0.5)]}});
@@ -61,9 +61,9 @@ async fn the_target_is_the_mean_of_positives_minus_the_mean_of_negatives() {
 async fn the_documented_example_request_succeeds() {
     let server = Server::with_news().await;
     server.post("/v1/collections/news/documents", &example("upsert_documents.request")).await;
-    let answer = server.post(PATH, &example("recommend_documents.request")).await;
-    assert_eq!(answer.status, 200, "{}", answer.text);
-    assert!(!ids(&answer).contains(&"fr-1"));
+    let response = server.post(PATH, &example("recommend_documents.request")).await;
+    assert_eq!(response.status, 200, "{}", response.text);
+    assert!(!ids(&response).contains(&"fr-1"));
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -73,9 +73,9 @@ async fn search_options_apply_to_recommendations() {
         "positive": {"ids": ["tram"]}, "offset": 1, "limit": 2, "include": ["vector"], "explain": true, "exact": true,
         "balance_languages": true, "group_by": {"field": "language"}, "score_min": -1.0,
     });
-    let answer = server.post(PATH, &body).await;
-    assert_eq!(ids(&answer).len(), 1, "{}", answer.text);
-    assert_eq!((&answer.body["hits"][0]["group"], &answer.body["explanation"]["method"]), (&json!("de"), &json!("scan")));
+    let response = server.post(PATH, &body).await;
+    assert_eq!(ids(&response).len(), 1, "{}", response.text);
+    assert_eq!((&response.body["hits"][0]["group"], &response.body["explanation"]["method"]), (&json!("de"), &json!("scan")));
 }
 
 #[tokio::test(flavor = "multi_thread")]

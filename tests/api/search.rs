@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use crate::example;
 use crate::merged;
-use crate::server::{Answer, Server};
+use crate::server::{Response, Server};
 
 pub const PATH: &str = "/v1/collections/news/search";
 
@@ -16,22 +16,22 @@ pub fn documents() -> Value {
     ])
 }
 
-pub fn ids(answer: &Answer) -> Vec<&str> {
-    assert_eq!(answer.status, 200, "{}", answer.text);
-    answer.body["hits"].as_array().expect("hits").iter().filter_map(|hit| hit["id"].as_str()).collect()
+pub fn ids(response: &Response) -> Vec<&str> {
+    assert_eq!(response.status, 200, "{}", response.text);
+    response.body["hits"].as_array().expect("hits").iter().filter_map(|hit| hit["id"].as_str()).collect()
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn the_nearest_document_comes_first_with_its_passage() {
     let server = Server::with_documents(documents()).await;
-    let answer = server.post(PATH, &json!({"query": "図書館は月曜日が休みです。", "mode": "dense"})).await;
-    assert_eq!((ids(&answer).len(), ids(&answer)[0]), (3, "ja"));
-    let hit = &answer.body["hits"][0];
+    let response = server.post(PATH, &json!({"query": "図書館は月曜日が休みです。", "mode": "dense"})).await;
+    assert_eq!((ids(&response).len(), ids(&response)[0]), (3, "ja"));
+    let hit = &response.body["hits"][0];
     assert!(hit["score"].as_f64().is_some_and(|score| score > 0.99), "{hit}");
     let marks = json!([{"start": 0, "end": 12}]);
     assert_eq!(hit["passage"], json!({"text": "図書館は月曜日が休みです。", "start": 0, "end": 13, "marks": marks}));
     assert_eq!((&hit["language"], &hit["metadata"]), (&json!("ja"), &json!({"year": 2020})));
-    assert_eq!(answer.body["query_truncated"], false);
+    assert_eq!(response.body["query_truncated"], false);
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -46,8 +46,8 @@ async fn hits_are_restricted_by_limit_language_and_filter() {
     let server = Server::with_documents(documents()).await;
     let check = async |restriction: Value, expect: &[&str]| {
         let body = merged(json!({"query": "Le marché ouvre à sept heures."}), &restriction);
-        let answer = server.post(PATH, &body).await;
-        let mut found = ids(&answer);
+        let response = server.post(PATH, &body).await;
+        let mut found = ids(&response);
         found.sort_unstable();
         assert_eq!(found, expect, "{restriction}");
     };
@@ -69,12 +69,13 @@ async fn deleted_documents_and_old_versions_are_never_found() {
     assert_eq!(server.delete("/v1/collections/news/documents/de").await.status, 204);
     let update = json!({"documents": [{"id": "fr", "text": "Wir suchen einen Gärtner."}]});
     assert_eq!(server.post("/v1/collections/news/documents", &update).await.status, 200);
-    let answer = server.post(PATH, &json!({"query": "Le marché ouvre à sept heures."})).await;
-    let mut found = ids(&answer);
+    let response = server.post(PATH, &json!({"query": "Le marché ouvre à sept heures."})).await;
+    let mut found = ids(&response);
     found.sort_unstable();
     assert_eq!(found, ["fr", "ja"]);
-    let texts = answer.body["hits"].as_array().expect("hits").iter().map(|hit| hit["passage"]["text"].as_str().expect("a text"));
-    assert!(!texts.into_iter().any(|text| text.contains("marché")), "{}", answer.text);
+    let texts =
+        response.body["hits"].as_array().expect("hits").iter().map(|hit| hit["passage"]["text"].as_str().expect("a text"));
+    assert!(!texts.into_iter().any(|text| text.contains("marché")), "{}", response.text);
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -8,10 +8,10 @@ use crate::server::Server;
 
 const PATH: &str = "/v1/collections/news/search/batch";
 
-/// The answers without their timings.
-fn without_timings(mut answer: Value) -> Value {
-    answer.as_object_mut().expect("an object").remove("took_ms");
-    answer
+/// The responses without their timings.
+fn without_timings(mut response: Value) -> Value {
+    response.as_object_mut().expect("an object").remove("took_ms");
+    response
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -37,8 +37,8 @@ async fn a_batch_returns_the_results_of_single_searches_in_order() {
 async fn the_documented_example_request_succeeds() {
     let server = Server::with_news().await;
     server.post("/v1/collections/news/documents", &example("upsert_documents.request")).await;
-    let answer = server.post(PATH, &example("search_batch.request")).await;
-    assert_eq!((answer.status, answer.body["results"].as_array().map(Vec::len)), (200, Some(3)), "{}", answer.text);
+    let response = server.post(PATH, &example("search_batch.request")).await;
+    assert_eq!((response.status, response.body["results"].as_array().map(Vec::len)), (200, Some(3)), "{}", response.text);
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -71,8 +71,8 @@ async fn the_number_of_searches_is_bounded() {
     let server = Server::with_news().await;
     let batch = |count: usize| json!({"searches": vec![json!({"query": "a", "mode": "lexical"}); count]});
     for count in [0, 101] {
-        let answer = server.post(PATH, &batch(count)).await;
-        answer.assert_error(422, "invalid_request", "/searches", &["1 to 100", &format!("got {count}")]);
+        let response = server.post(PATH, &batch(count)).await;
+        response.assert_error(422, "invalid_request", "/searches", &["1 to 100", &format!("got {count}")]);
     }
     assert_eq!(server.post(PATH, &batch(100)).await.body["results"].as_array().map(Vec::len), Some(100));
     server.post(PATH, &json!({})).await.assert_error(422, "invalid_request", "/searches", &["missing field `searches`"]);

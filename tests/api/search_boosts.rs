@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use crate::merged;
 use crate::search::{PATH, ids};
-use crate::server::{Answer, Server};
+use crate::server::{Response, Server};
 
 pub const QUERY: &str = "the grey sea rolls against an old harbor wall tonight";
 
@@ -19,18 +19,18 @@ async fn with_sea() -> Server {
     Server::with_documents((0..8).map(document).collect()).await
 }
 
-pub async fn search(server: &Server, options: Value) -> Answer {
+pub async fn search(server: &Server, options: Value) -> Response {
     let body = merged(json!({"query": QUERY}), &options);
     server.post(PATH, &body).await
 }
 
-pub fn hit<'a>(answer: &'a Answer, id: &str) -> &'a Value {
-    let hits = answer.body["hits"].as_array().expect("hits");
+pub fn hit<'a>(response: &'a Response, id: &str) -> &'a Value {
+    let hits = response.body["hits"].as_array().expect("hits");
     hits.iter().find(|hit| hit["id"] == id).unwrap_or(&Value::Null)
 }
 
-fn score(answer: &Answer, id: &str) -> f64 {
-    hit(answer, id)["score"].as_f64().expect("a score")
+fn score(response: &Response, id: &str) -> f64 {
+    hit(response, id)["score"].as_f64().expect("a score")
 }
 
 /// A boost of the document with this number.
@@ -175,8 +175,8 @@ async fn boosts_combine_with_filters_groups_and_language_options() {
     let found = async |options: Value| {
         let mut options = options;
         options["boosts"] = boosts.clone();
-        let answer = search(&server, options).await;
-        ids(&answer).into_iter().map(str::to_owned).collect::<Vec<_>>()
+        let response = search(&server, options).await;
+        ids(&response).into_iter().map(str::to_owned).collect::<Vec<_>>()
     };
     for mode in ["full", "dense", "lexical", "hybrid"] {
         let even = json!({"mode": mode, "filter": {"field": "even", "eq": true}, "limit": 2});
@@ -211,10 +211,10 @@ async fn recommendations_and_batches_accept_boosts_and_diversity() {
 async fn an_invalid_boost_names_every_offending_field() {
     let server = with_sea().await;
     let check = async |options: Value, code: &str, places: &[&str], words: &[&str]| {
-        let answer = search(&server, options).await;
-        answer.assert_error(422, code, places[0], &words[..1]);
-        assert_eq!(answer.places(), places, "{}", answer.text);
-        assert!(words.iter().all(|word| answer.text.contains(word)), "{words:?}: {}", answer.text);
+        let response = search(&server, options).await;
+        response.assert_error(422, code, places[0], &words[..1]);
+        assert_eq!(response.places(), places, "{}", response.text);
+        assert!(words.iter().all(|word| response.text.contains(word)), "{words:?}: {}", response.text);
     };
     let bad = "invalid_request";
     let decay = json!({"half_life": 1});
@@ -271,7 +271,7 @@ async fn with_points(metric: &str) -> Server {
     server
 }
 
-async fn near(server: &Server, options: Value) -> Answer {
+async fn near(server: &Server, options: Value) -> Response {
     let body = merged(json!({"vector": [1.0, 0.0, 0.0]}), &options);
     server.post("/v1/collections/points/search", &body).await
 }

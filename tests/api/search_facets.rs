@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use crate::search::{PATH, ids};
-use crate::server::{Answer, Server};
+use crate::server::{Response, Server};
 
 const BATCH: &str = "/v1/collections/news/search/batch";
 const QUERY: &str = "Der Zug nach Basel";
@@ -20,9 +20,9 @@ async fn with_trains() -> Server {
     .await
 }
 
-fn values(answer: &Answer, facet: usize) -> Vec<(Value, u64)> {
-    assert_eq!(answer.status, 200, "{}", answer.text);
-    let values = answer.body["facets"][facet]["values"].as_array().expect("values").iter();
+fn values(response: &Response, facet: usize) -> Vec<(Value, u64)> {
+    assert_eq!(response.status, 200, "{}", response.text);
+    let values = response.body["facets"][facet]["values"].as_array().expect("values").iter();
     values.map(|value| (value["value"].clone(), value["documents"].as_u64().expect("a number"))).collect()
 }
 
@@ -32,11 +32,11 @@ async fn facets_count_all_eligible_documents_not_only_the_hits() {
     for mode in ["dense", "lexical", "hybrid"] {
         let search =
             json!({"query": QUERY, "mode": mode, "limit": 1, "facets": [{"field": "topic"}, {"field": "language", "limit": 1}]});
-        let answer = server.post(PATH, &search).await;
-        assert_eq!(ids(&answer), ["de-1"], "{mode}");
-        assert_eq!(values(&answer, 0), [(json!("trains"), 3), (json!("markets"), 1), (json!("news"), 1)], "{mode}");
-        assert_eq!(values(&answer, 1), [(json!("de"), 2)], "{mode}");
-        assert_eq!(answer.body["facets"][0]["missing"], 1, "{mode}");
+        let response = server.post(PATH, &search).await;
+        assert_eq!(ids(&response), ["de-1"], "{mode}");
+        assert_eq!(values(&response, 0), [(json!("trains"), 3), (json!("markets"), 1), (json!("news"), 1)], "{mode}");
+        assert_eq!(values(&response, 1), [(json!("de"), 2)], "{mode}");
+        assert_eq!(response.body["facets"][0]["missing"], 1, "{mode}");
     }
 }
 
@@ -53,8 +53,8 @@ async fn languages_and_filter_restrict_facet_counts() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_search_without_facets_returns_none() {
-    let answer = with_trains().await.post(PATH, &json!({"query": QUERY})).await;
-    assert_eq!((answer.status, answer.body.get("facets")), (200, None), "{}", answer.text);
+    let response = with_trains().await.post(PATH, &json!({"query": QUERY})).await;
+    assert_eq!((response.status, response.body.get("facets")), (200, None), "{}", response.text);
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -63,9 +63,9 @@ async fn each_search_in_a_batch_gets_its_own_facets() {
     let facets = json!([{"field": "language"}]);
     let searches =
         json!([{"query": QUERY, "facets": facets}, {"query": QUERY}, {"query": QUERY, "languages": ["ja"], "facets": facets}]);
-    let answer = server.post(BATCH, &json!({ "searches": searches })).await;
-    assert_eq!(answer.status, 200, "{}", answer.text);
-    let counted = |index: usize| answer.body["results"][index]["facets"][0]["values"].as_array().map(Vec::len);
+    let response = server.post(BATCH, &json!({ "searches": searches })).await;
+    assert_eq!(response.status, 200, "{}", response.text);
+    let counted = |index: usize| response.body["results"][index]["facets"][0]["values"].as_array().map(Vec::len);
     assert_eq!([counted(0), counted(1), counted(2)], [Some(3), None, Some(1)]);
 }
 

@@ -8,8 +8,8 @@ use crate::server::{DIMENSION, Server};
 /// The embedding of a document, as returned by a search.
 async fn vector_of(server: &Server, id: &str) -> Value {
     let body = json!({"query": "x", "limit": 100, "include": ["vector"]});
-    let answer = server.post(PATH, &body).await;
-    let hits = answer.body["hits"].as_array().expect("hits");
+    let response = server.post(PATH, &body).await;
+    let hits = response.body["hits"].as_array().expect("hits");
     hits.iter().find(|hit| hit["id"] == id).expect("the document")["vector"].clone()
 }
 
@@ -17,9 +17,9 @@ async fn vector_of(server: &Server, id: &str) -> Value {
 async fn a_vector_search_finds_neighbors_regardless_of_magnitude() {
     let server = Server::with_documents(documents()).await;
     let vector = vector_of(&server, "ja").await;
-    let answer = server.post(PATH, &json!({"vector": vector})).await;
-    assert_eq!(ids(&answer)[0], "ja");
-    assert!(answer.body["hits"][0]["score"].as_f64().is_some_and(|score| score > 0.999), "{}", answer.text);
+    let response = server.post(PATH, &json!({"vector": vector})).await;
+    assert_eq!(ids(&response)[0], "ja");
+    assert!(response.body["hits"][0]["score"].as_f64().is_some_and(|score| score > 0.999), "{}", response.text);
     let longer: Vec<f64> =
         vector.as_array().expect("values").iter().map(|value| value.as_f64().expect("a number") * 7.0).collect();
     let again = server.post(PATH, &json!({"vector": longer, "languages": ["ja", "de"]})).await;
@@ -34,8 +34,8 @@ async fn searching_like_a_document_finds_similar_ones_but_not_itself() {
         {"id": "c", "text": "Wir suchen einen Gärtner.", "language": "de"},
     ]))
     .await;
-    let answer = server.post(PATH, &json!({"like": "a"})).await;
-    assert_eq!(ids(&answer), ["b", "c"]);
+    let response = server.post(PATH, &json!({"like": "a"})).await;
+    assert_eq!(ids(&response), ["b", "c"]);
     assert_eq!(ids(&server.post(PATH, &json!({"like": "a", "limit": 1})).await), ["b"]);
     assert_eq!(ids(&server.post(PATH, &json!({"like": "a", "languages": ["de"]})).await), ["c"]);
 }
@@ -80,7 +80,7 @@ async fn searching_like_a_pending_document_returns_503_with_retry_after() {
     let server = Server::paused_with_news().await;
     let body = json!({"documents": [{"id": "new", "text": "Ein neuer Text."}]});
     assert_eq!(server.post("/v1/collections/news/documents?wait=stored", &body).await.status, 200);
-    let answer = server.post(PATH, &json!({"like": "new"})).await;
-    answer.assert_error(503, "document_pending", "", &["document new", "waits for its embedding"]);
-    assert_eq!(answer.header("retry-after"), Some("1"));
+    let response = server.post(PATH, &json!({"like": "new"})).await;
+    response.assert_error(503, "document_pending", "", &["document new", "waits for its embedding"]);
+    assert_eq!(response.header("retry-after"), Some("1"));
 }

@@ -4,12 +4,12 @@ use serde_json::{Value, json};
 
 use crate::merged;
 use crate::search::{PATH, documents, ids};
-use crate::server::{Answer, Server};
+use crate::server::{Response, Server};
 
 const QUERY: &str = "図書館は月曜日";
 
-fn scores(answer: &Answer) -> Vec<f64> {
-    answer.body["hits"].as_array().expect("hits").iter().filter_map(|hit| hit["score"].as_f64()).collect()
+fn scores(response: &Response) -> Vec<f64> {
+    response.body["hits"].as_array().expect("hits").iter().filter_map(|hit| hit["score"].as_f64()).collect()
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -38,8 +38,8 @@ async fn a_document_sharing_the_query_words_ranks_first() {
     let documents: Vec<Value> =
         (0..).zip(texts).map(|(n, text)| json!({"id": format!("d{n}"), "text": text, "language": "en"})).collect();
     let server = Server::with_documents(documents.into()).await;
-    let answer = server.post(PATH, &json!({"query": "built of stone"})).await;
-    assert_eq!(ids(&answer)[0], "d1");
+    let response = server.post(PATH, &json!({"query": "built of stone"})).await;
+    assert_eq!(ids(&response)[0], "d1");
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -73,8 +73,8 @@ async fn a_long_document_does_not_crowd_out_the_others() {
     let mut documents = vec![json!({"id": "long", "text": long, "language": "en"})];
     documents.extend((0..5).map(|n| json!({"id": format!("d{n}"), "text": format!("The sea {n}"), "language": "en"})));
     let server = Server::with_documents(documents.into()).await;
-    let answer = server.post(PATH, &json!({"query": "The sea is grey and cold", "limit": 6, "candidates": 10})).await;
-    assert_eq!(ids(&answer).len(), 6, "{:?}", ids(&answer));
+    let response = server.post(PATH, &json!({"query": "The sea is grey and cold", "limit": 6, "candidates": 10})).await;
+    assert_eq!(ids(&response).len(), 6, "{:?}", ids(&response));
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -112,11 +112,11 @@ async fn a_written_document_is_found_by_the_next_search() {
     for id in ["new", "ja"] {
         let written = json!({"documents": [{"id": id, "text": text, "language": "en"}]});
         assert_eq!(server.post("/v1/collections/news/documents", &written).await.status, 200);
-        let answer = server.post(PATH, &json!({"query": text, "filter": {"field": "id", "eq": id}})).await;
-        assert_eq!((ids(&answer), &answer.body["hits"][0]["passage"]["text"]), (vec![id], &json!(text)));
+        let response = server.post(PATH, &json!({"query": text, "filter": {"field": "id", "eq": id}})).await;
+        assert_eq!((ids(&response), &response.body["hits"][0]["passage"]["text"]), (vec![id], &json!(text)));
     }
-    let answer = server.post(PATH, &json!({"query": text, "limit": 2})).await;
-    let mut first = ids(&answer);
+    let response = server.post(PATH, &json!({"query": text, "limit": 2})).await;
+    let mut first = ids(&response);
     first.sort_unstable();
     assert_eq!(first, ["ja", "new"]);
 }
@@ -126,8 +126,8 @@ async fn a_deleted_document_is_gone_from_the_next_search() {
     let server = Server::with_documents(documents()).await;
     assert_eq!(ids(&server.post(PATH, &json!({"query": QUERY, "limit": 1})).await), ["ja"]);
     assert_eq!(server.delete("/v1/collections/news/documents/ja").await.status, 204);
-    let answer = server.post(PATH, &json!({"query": QUERY})).await;
-    assert!(!ids(&answer).contains(&"ja"), "{:?}", ids(&answer));
+    let response = server.post(PATH, &json!({"query": QUERY})).await;
+    assert!(!ids(&response).contains(&"ja"), "{:?}", ids(&response));
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use crate::search::{PATH, documents, ids};
-use crate::server::{Answer, Server};
+use crate::server::{Response, Server};
 
 /// Ten documents of about 29 KB, each with one unique sentence.
 fn long_documents() -> Value {
@@ -15,9 +15,9 @@ fn long_documents() -> Value {
 }
 
 /// The passage of the first hit, with its marks in brackets.
-fn bracketed(answer: &Answer) -> String {
-    assert_eq!(answer.status, 200, "{}", answer.text);
-    let passage = &answer.body["hits"][0]["passage"];
+fn bracketed(response: &Response) -> String {
+    assert_eq!(response.status, 200, "{}", response.text);
+    let passage = &response.body["hits"][0]["passage"];
     let text: Vec<char> = passage["text"].as_str().expect("a passage").chars().collect();
     let place = |mark: &Value, end: &str| mark[end].as_u64().expect("a place") as usize;
     let mut shown = String::new();
@@ -81,19 +81,19 @@ async fn mark_offsets_count_characters_within_the_passage() {
     let second = "Am Abend kommt ein 🌪️ Sturm, und alle Boote liegen fest im Hafen.";
     let document = json!([{"id": "long", "text": format!("{first}{second}"), "language": "de"}]);
     let server = Server::with_documents(document).await;
-    let answer = server.post(PATH, &json!({"query": "sturm hafen", "mode": "lexical"})).await;
-    assert!(answer.body["hits"][0]["passage"]["start"].as_u64() > Some(50), "{}", answer.text);
-    let marked = bracketed(&answer);
+    let response = server.post(PATH, &json!({"query": "sturm hafen", "mode": "lexical"})).await;
+    assert!(response.body["hits"][0]["passage"]["start"].as_u64() > Some(50), "{}", response.text);
+    let marked = bracketed(&response);
     assert!(marked.contains("🌪️ [Sturm], und"), "{marked}");
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn nothing_is_marked_without_matching_query_words() {
     let server = Server::with_documents(documents()).await;
-    let none = |answer: Answer| {
-        assert_eq!(answer.status, 200, "{}", answer.text);
-        let hits = answer.body["hits"].as_array().expect("hits").clone();
-        assert!(!hits.is_empty() && hits.iter().all(|hit| hit["passage"]["marks"] == json!([])), "{}", answer.text);
+    let none = |response: Response| {
+        assert_eq!(response.status, 200, "{}", response.text);
+        let hits = response.body["hits"].as_array().expect("hits").clone();
+        assert!(!hits.is_empty() && hits.iter().all(|hit| hit["passage"]["marks"] == json!([])), "{}", response.text);
     };
     none(server.post(PATH, &json!({"like": "fr"})).await);
     let examples = json!({"positive": {"texts": ["Le marché ouvre à sept heures."]}});

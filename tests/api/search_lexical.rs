@@ -58,9 +58,9 @@ async fn with_sentences() -> Server {
 async fn words_are_found_in_every_script() {
     let server = with_sentences().await;
     let check = async |query: &str, expect: &str| {
-        let answer = server.post(PATH, &json!({"query": query, "mode": "lexical"})).await;
-        assert_eq!(ids(&answer).first(), Some(&expect), "{query}: {}", answer.text);
-        assert!(answer.body["hits"][0]["score"].as_f64().is_some_and(|score| score > 0.0), "{}", answer.text);
+        let response = server.post(PATH, &json!({"query": query, "mode": "lexical"})).await;
+        assert_eq!(ids(&response).first(), Some(&expect), "{query}: {}", response.text);
+        assert!(response.body["hits"][0]["score"].as_f64().is_some_and(|score| score > 0.0), "{}", response.text);
     };
     for (query, expect) in [
         ("Verspätung", "de-1"),
@@ -108,8 +108,8 @@ async fn words_are_found_in_every_script() {
 async fn only_documents_sharing_a_word_are_found() {
     let server = with_sentences().await;
     let found = async |query: &str| {
-        let answer = server.post(PATH, &json!({"query": query, "mode": "lexical"})).await;
-        ids(&answer).into_iter().map(str::to_owned).collect::<Vec<_>>()
+        let response = server.post(PATH, &json!({"query": query, "mode": "lexical"})).await;
+        ids(&response).into_iter().map(str::to_owned).collect::<Vec<_>>()
     };
     assert_eq!(found("Zug Brot").await, ["de-1"]);
     assert_eq!(found("vehicle").await, [""; 0]);
@@ -142,8 +142,8 @@ async fn filters_languages_and_paging_apply_to_lexical_search() {
     let check = async |restriction: Value, expect: &[&str]| {
         for mode in ["lexical", "hybrid"] {
             let body = merged(json!({"query": "marché", "mode": mode}), &restriction);
-            let answer = server.post(PATH, &body).await;
-            let mut found = ids(&answer);
+            let response = server.post(PATH, &body).await;
+            let mut found = ids(&response);
             if mode == "hybrid" {
                 found.retain(|id| ["fr", "fr-2", "en"].contains(id));
             }
@@ -165,8 +165,8 @@ async fn filters_languages_and_paging_apply_to_lexical_search() {
 async fn lexical_search_reflects_updates_and_deletions() {
     let server = Server::with_documents(documents()).await;
     let found = async |query: &str| {
-        let answer = server.post(PATH, &json!({"query": query, "mode": "lexical"})).await;
-        ids(&answer).into_iter().map(str::to_owned).collect::<Vec<_>>()
+        let response = server.post(PATH, &json!({"query": query, "mode": "lexical"})).await;
+        ids(&response).into_iter().map(str::to_owned).collect::<Vec<_>>()
     };
     assert_eq!(found("marché").await, ["fr"]);
     let update = json!({"documents": [{"id": "fr", "text": "Wir suchen einen Gärtner."}]});
@@ -183,9 +183,9 @@ async fn lexical_search_finds_a_just_stored_document_and_its_best_passage() {
                 Am Abend kommt ein Sturm mit Regen und Wind, und alle Boote liegen fest im Hafen.";
     let body = json!({"documents": [{"id": "long", "text": long, "language": "de"}]});
     assert_eq!(server.post("/v1/collections/news/documents?wait=stored", &body).await.status, 200);
-    let answer = server.post(PATH, &json!({"query": "Sturm", "mode": "lexical", "include": ["passage"]})).await;
-    assert_eq!(ids(&answer), ["long"]);
-    let passage = &answer.body["hits"][0]["passage"];
+    let response = server.post(PATH, &json!({"query": "Sturm", "mode": "lexical", "include": ["passage"]})).await;
+    assert_eq!(ids(&response), ["long"]);
+    let passage = &response.body["hits"][0]["passage"];
     assert!(passage["text"].as_str().is_some_and(|text| text.contains("Sturm") && !text.contains("Meer")), "{passage}");
 }
 
@@ -194,16 +194,16 @@ async fn hybrid_fuses_the_ranks_of_both_lists() {
     let server = with_sentences().await;
     let query = "Verspätung eines Zuges";
     let body = json!({"query": query, "mode": "hybrid", "explain": true, "limit": 30});
-    let answer = server.post(PATH, &body).await;
-    assert_eq!(ids(&answer)[0], "de-1");
-    for hit in answer.body["hits"].as_array().expect("hits") {
+    let response = server.post(PATH, &body).await;
+    assert_eq!(ids(&response)[0], "de-1");
+    for hit in response.body["hits"].as_array().expect("hits") {
         let share = |list: &str| hit["explanation"][list]["rank"].as_f64().map_or(0.0, |rank| 1.0 / (60.0 + rank));
         let expect = share("dense") + share("lexical");
         assert!((hit["score"].as_f64().expect("a score") - expect).abs() < 1e-6, "{hit}");
     }
     let weighted = json!({"query": query, "mode": "hybrid", "weights": {"dense": 0, "lexical": 2}, "rank_constant": 1});
-    let answer = server.post(PATH, &weighted).await;
-    assert_eq!((ids(&answer), answer.body["hits"][0]["score"].as_f64()), (vec!["de-1"], Some(1.0)));
+    let response = server.post(PATH, &weighted).await;
+    assert_eq!((ids(&response), response.body["hits"][0]["score"].as_f64()), (vec!["de-1"], Some(1.0)));
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -230,9 +230,9 @@ async fn a_query_with_too_many_words_is_reported_as_truncated() {
     let server = Server::with_documents(documents()).await;
     let many: String = (0..300).map(|n| format!("wort{n} ")).collect();
     for (query, truncated) in [(many.clone(), true), (format!("marché {many}"), true), ("marché".to_owned(), false)] {
-        let answer = server.post(PATH, &json!({"query": query, "mode": "lexical"})).await;
-        assert_eq!((answer.status, &answer.body["query_truncated"]), (200, &json!(truncated)), "{}", answer.text);
-        assert_eq!(ids(&answer).len(), usize::from(query.contains("marché")));
+        let response = server.post(PATH, &json!({"query": query, "mode": "lexical"})).await;
+        assert_eq!((response.status, &response.body["query_truncated"]), (200, &json!(truncated)), "{}", response.text);
+        assert_eq!(ids(&response).len(), usize::from(query.contains("marché")));
     }
 }
 
@@ -252,8 +252,8 @@ fn any_nonblank_query_succeeds_when_operators_are_disabled() {
     let server = runtime.block_on(with_sentences());
     proptest!(ProptestConfig::with_cases(200), |(query in queries(), mode in prop_oneof![Just("lexical"), Just("hybrid")])| {
         let request = json!({"query": query, "mode": mode, "operators": false});
-        let answer = runtime.block_on(server.post(PATH, &request));
-        prop_assert_eq!(answer.status, if query.trim().is_empty() { 422 } else { 200 }, "{:?}: {}", query, answer.text);
+        let response = runtime.block_on(server.post(PATH, &request));
+        prop_assert_eq!(response.status, if query.trim().is_empty() { 422 } else { 200 }, "{:?}: {}", query, response.text);
     });
 }
 
@@ -262,10 +262,10 @@ fn a_query_with_operators_is_refused_only_without_search_words() {
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().expect("a runtime");
     let server = runtime.block_on(with_sentences());
     proptest!(ProptestConfig::with_cases(200), |(query in queries(), mode in prop_oneof![Just("lexical"), Just("hybrid")])| {
-        let answer = runtime.block_on(server.post(PATH, &json!({"query": query, "mode": mode})));
+        let response = runtime.block_on(server.post(PATH, &json!({"query": query, "mode": mode})));
         let says_something = !query.trim().is_empty() && QueryText::parse(&query, |_, _| false).check().is_ok();
-        prop_assert_eq!(answer.status, if says_something { 200 } else { 422 }, "{:?}: {}", query, answer.text);
+        prop_assert_eq!(response.status, if says_something { 200 } else { 422 }, "{:?}: {}", query, response.text);
     });
-    let answer = runtime.block_on(server.post(PATH, &json!({"query": "-rain", "mode": "lexical"})));
-    assert_eq!(answer.status, 422);
+    let response = runtime.block_on(server.post(PATH, &json!({"query": "-rain", "mode": "lexical"})));
+    assert_eq!(response.status, 422);
 }

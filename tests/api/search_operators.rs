@@ -29,9 +29,9 @@ async fn found_with(server: &Server, members: Value) -> Vec<String> {
     for mode in MODES {
         let mut body = members.clone();
         body["mode"] = json!(mode);
-        let answer = server.post(PATH, &body).await;
-        assert_eq!(answer.status, 200, "{}", answer.text);
-        let mut found: Vec<String> = ids(&answer).into_iter().map(str::to_owned).collect();
+        let response = server.post(PATH, &body).await;
+        assert_eq!(response.status, 200, "{}", response.text);
+        let mut found: Vec<String> = ids(&response).into_iter().map(str::to_owned).collect();
         found.sort();
         by_mode.push(found);
     }
@@ -68,8 +68,8 @@ async fn an_unmatched_phrase_finds_nothing_but_full_mode_falls_back() {
     let server = with_sentences().await;
     for query in ["\"stone wall old\"", "\"schoner\"", "\"каменная стена\""] {
         for mode in ["lexical", "hybrid"] {
-            let answer = server.post(PATH, &json!({"query": query, "mode": mode})).await;
-            assert_eq!(ids(&answer), [""; 0], "{query} in {mode}");
+            let response = server.post(PATH, &json!({"query": query, "mode": mode})).await;
+            assert_eq!(ids(&response), [""; 0], "{query} in {mode}");
         }
         let full = server.post(PATH, &json!({"query": query})).await;
         assert_eq!(ids(&full).len(), 9, "{query}");
@@ -142,8 +142,8 @@ async fn operators_are_removed_before_the_query_is_embedded() {
     let server = with_sentences().await;
     let scores = async |query: &str, operators: bool| {
         let body = json!({"query": query, "operators": operators, "mode": "hybrid", "explain": true, "filter": {"field": "id", "eq": "order"}});
-        let answer = server.post(PATH, &body).await;
-        answer.body["hits"][0]["explanation"]["dense"]["score"].as_f64().expect("a cosine")
+        let response = server.post(PATH, &body).await;
+        response.body["hits"][0]["explanation"]["dense"]["score"].as_f64().expect("a cosine")
     };
     let plain = scores("old stone wall sea", false).await;
     assert_eq!(scores("\"old stone wall\" sea", true).await, plain);
@@ -159,9 +159,9 @@ async fn operators_are_plain_text_when_disabled_or_in_dense_mode() {
         assert_eq!(ids(&server.post(PATH, &body).await).len(), 3, "{mode}");
     }
     let hits = async |query: &str| {
-        let answer = server.post(PATH, &json!({"query": query, "mode": "dense", "limit": 3})).await;
-        assert_eq!(answer.status, 200, "{}", answer.text);
-        answer.body["hits"].clone()
+        let response = server.post(PATH, &json!({"query": query, "mode": "dense", "limit": 3})).await;
+        assert_eq!(response.status, 200, "{}", response.text);
+        response.body["hits"].clone()
     };
     assert_ne!(hits("\"old\" -sea").await, hits("old").await, "mode dense embeds the query as it is");
     assert_eq!(hits("-sea").await.as_array().map(Vec::len), Some(3));
@@ -183,8 +183,8 @@ async fn invalid_operator_queries_and_options_are_refused() {
     check(json!({"query": "a", "words": "some"}), "/words", &["any", "all"]).await;
     check(json!({"like": "order", "operators": false}), "/operators", &["query"]).await;
     let batch = json!({"searches": [{"query": "sea"}, {"query": "-sea"}]});
-    let answer = server.post(&format!("{PATH}/batch"), &batch).await;
-    answer.assert_error(422, "invalid_request", "/searches/1/query", &["besides excluded words"]);
+    let response = server.post(&format!("{PATH}/batch"), &batch).await;
+    response.assert_error(422, "invalid_request", "/searches/1/query", &["besides excluded words"]);
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -196,8 +196,8 @@ async fn an_option_that_a_passage_has_with_its_minus_is_no_exclusion() {
     ]))
     .await;
     let first = async |query: &str| {
-        let answer = server.post(PATH, &json!({"query": query, "mode": "lexical"})).await;
-        ids(&answer).first().map(|id| (*id).to_owned())
+        let response = server.post(PATH, &json!({"query": query, "mode": "lexical"})).await;
+        ids(&response).first().map(|id| (*id).to_owned())
     };
     assert_eq!(first("java -Xmx4g").await.as_deref(), Some("heap"));
     assert_eq!(first("-Xmx4g").await.as_deref(), Some("heap"), "nothing but an option");

@@ -6,10 +6,10 @@ use serde_json::{Value, json};
 use crate::merged;
 use crate::search::{PATH, documents, ids};
 use crate::search_boosts::QUERY;
-use crate::server::{Answer, DIMENSION, Server};
+use crate::server::{DIMENSION, Response, Server};
 
-fn scores(answer: &Answer) -> Vec<f64> {
-    answer.body["hits"].as_array().expect("hits").iter().map(|hit| hit["score"].as_f64().expect("a score")).collect()
+fn scores(response: &Response) -> Vec<f64> {
+    response.body["hits"].as_array().expect("hits").iter().map(|hit| hit["score"].as_f64().expect("a score")).collect()
 }
 
 /// Ten English documents, each slightly less similar to the query than the one before, and two in other languages.
@@ -27,7 +27,7 @@ async fn with_sea() -> Server {
     Server::with_documents(english.chain(others).collect()).await
 }
 
-async fn search(server: &Server, options: Value) -> Answer {
+async fn search(server: &Server, options: Value) -> Response {
     let body = merged(json!({"query": QUERY, "mode": "dense"}), &options);
     server.post(PATH, &body).await
 }
@@ -129,13 +129,13 @@ async fn an_exact_search_refuses_ef_search() {
 #[tokio::test(flavor = "multi_thread")]
 async fn an_explanation_has_ranks_scores_and_times() {
     let server = with_sea().await;
-    let answer = search(&server, json!({"explain": true, "limit": 3})).await;
-    let explanation = &answer.body["explanation"];
+    let response = search(&server, json!({"explain": true, "limit": 3})).await;
+    let explanation = &response.body["explanation"];
     assert_eq!(explanation["candidates"], 3);
     for step in ["embedding_ms", "index_ms", "rows_ms"] {
         assert!(explanation[step].as_f64().is_some_and(|ms| ms > 0.0), "{step}: {explanation}");
     }
-    for (place, hit) in answer.body["hits"].as_array().expect("hits").iter().enumerate() {
+    for (place, hit) in response.body["hits"].as_array().expect("hits").iter().enumerate() {
         assert_eq!(hit["explanation"], json!({"dense": {"rank": place + 1, "score": hit["score"]}}));
     }
     let plain = search(&server, json!({})).await;
@@ -148,9 +148,9 @@ async fn include_selects_the_parts_of_a_hit() {
     let parts = async |include: Value| {
         let mut body = json!({"query": "marché", "limit": 1});
         body.as_object_mut().expect("an object").extend((!include.is_null()).then(|| ("include".to_owned(), include)));
-        let answer = server.post(PATH, &body).await;
-        assert_eq!(answer.status, 200, "{}", answer.text);
-        let hit = answer.body["hits"][0].as_object().expect("a hit").clone();
+        let response = server.post(PATH, &body).await;
+        assert_eq!(response.status, 200, "{}", response.text);
+        let hit = response.body["hits"][0].as_object().expect("a hit").clone();
         hit.keys().filter(|key| !["id", "score", "language"].contains(&key.as_str())).cloned().collect::<Vec<_>>()
     };
     assert_eq!(parts(json!(null)).await, ["metadata", "passage"]);
@@ -158,8 +158,8 @@ async fn include_selects_the_parts_of_a_hit() {
     assert_eq!(parts(json!(["vector"])).await, ["vector"]);
     assert_eq!(parts(json!(["passage", "vector", "text", "text"])).await, ["text", "passage", "vector"]);
     assert_eq!(parts(json!(["metadata"])).await, ["metadata"]);
-    let answer = server.post(PATH, &json!({"query": "marché", "include": ["vector"]})).await;
-    assert_eq!(answer.body["hits"][0]["vector"].as_array().map(Vec::len), Some(DIMENSION));
+    let response = server.post(PATH, &json!({"query": "marché", "include": ["vector"]})).await;
+    assert_eq!(response.body["hits"][0]["vector"].as_array().map(Vec::len), Some(DIMENSION));
     let unknown = server.post(PATH, &json!({"query": "a", "include": ["text", "html"]})).await;
     unknown.assert_error(422, "invalid_request", "/include/1", &["unknown variant `html`", "`passage`"]);
 }
@@ -167,14 +167,14 @@ async fn include_selects_the_parts_of_a_hit() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_group_has_at_most_the_requested_number_of_hits() {
     let server = with_sea().await;
-    let answer = search(&server, json!({"group_by": {"field": "topic"}})).await;
-    let found = ids(&answer);
+    let response = search(&server, json!({"group_by": {"field": "topic"}})).await;
+    let found = ids(&response);
     assert_eq!(found.len(), 4, "sea, town, and two without a topic: {found:?}");
-    assert_eq!((found[0], &answer.body["hits"][0]["group"]), ("en-0", &json!("sea")));
+    assert_eq!((found[0], &response.body["hits"][0]["group"]), ("en-0", &json!("sea")));
     assert!(found.contains(&"en-8") && !found.contains(&"en-9") && found.contains(&"de-0") && found.contains(&"ja-0"));
-    let answer = search(&server, json!({"group_by": {"field": "language", "size": 2}, "limit": 13})).await;
-    let english = ids(&answer).iter().filter(|id| id.starts_with("en")).count();
-    assert_eq!((english, ids(&answer).len()), (2, 5));
+    let response = search(&server, json!({"group_by": {"field": "language", "size": 2}, "limit": 13})).await;
+    let english = ids(&response).iter().filter(|id| id.starts_with("en")).count();
+    assert_eq!((english, ids(&response).len()), (2, 5));
     let two = search(&server, json!({"group_by": {"field": "metadata.topic"}, "limit": 2, "offset": 1})).await;
     assert_eq!(ids(&two).len(), 2, "looks further than the page for enough groups");
     for (group_by, place, words) in [
@@ -194,9 +194,9 @@ async fn lexical_search_finds_groups_ranked_below_a_larger_group() {
     let documents =
         json!([of("a1", "rain", "a"), of("a2", "rain rain", "a"), of("b", "rain on a long grey afternoon by the sea", "b")]);
     let server = Server::with_documents(documents).await;
-    let answer = search(&server, json!({"query": "rain", "mode": "lexical", "limit": 2, "group_by": {"field": "topic"}})).await;
-    let topics: Vec<_> = answer.body["hits"].as_array().expect("hits").iter().map(|hit| &hit["group"]).collect();
-    assert_eq!(topics, ["a", "b"], "{}", answer.text);
+    let response = search(&server, json!({"query": "rain", "mode": "lexical", "limit": 2, "group_by": {"field": "topic"}})).await;
+    let topics: Vec<_> = response.body["hits"].as_array().expect("hits").iter().map(|hit| &hit["group"]).collect();
+    assert_eq!(topics, ["a", "b"], "{}", response.text);
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -285,8 +285,8 @@ async fn the_margin_favors_documents_that_stand_out_from_their_neighbors() {
     let hit = &rescored.body["hits"][0];
     assert_ne!(hit["score"], hit["explanation"]["dense"]["score"], "the cosine stays visible");
     for neighbors in [0, 33] {
-        let answer = server.post(PATH, &json!({"query": "a", "margin": {"neighbors": neighbors}})).await;
-        answer.assert_error(422, "invalid_request", "/margin/neighbors", &["from 1 to 32"]);
+        let response = server.post(PATH, &json!({"query": "a", "margin": {"neighbors": neighbors}})).await;
+        response.assert_error(422, "invalid_request", "/margin/neighbors", &["from 1 to 32"]);
     }
 }
 
@@ -295,8 +295,8 @@ async fn the_margin_works_in_collections_of_zero_or_one_document() {
     let server = Server::with_news().await;
     assert_eq!(ids(&server.post(PATH, &json!({"query": "a", "margin": {}})).await), [""; 0]);
     server.post("/v1/collections/news/documents", &json!({"documents": [{"id": "one", "text": "grey sea"}]})).await;
-    let answer = server.post(PATH, &json!({"query": "grey sea", "margin": {"neighbors": 2}})).await;
-    assert_eq!((ids(&answer), scores(&answer)), (vec!["one"], vec![1.0]));
+    let response = server.post(PATH, &json!({"query": "grey sea", "margin": {"neighbors": 2}})).await;
+    assert_eq!((ids(&response), scores(&response)), (vec!["one"], vec![1.0]));
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -306,8 +306,8 @@ async fn an_oversized_response_is_refused_with_a_hint_to_shrink_it() {
     let text = "grey sea ".repeat(120);
     let documents: Vec<Value> = (0..5).map(|n| json!({"id": format!("d{n}"), "text": text})).collect();
     assert_eq!(server.post("/v1/collections/news/documents", &json!({"documents": documents})).await.status, 200);
-    let answer = server.post(PATH, &json!({"query": "sea", "include": ["text"]})).await;
-    answer.assert_error(422, "answer_too_large", "", &["at most 3000", "limit", "include"]);
+    let response = server.post(PATH, &json!({"query": "sea", "include": ["text"]})).await;
+    response.assert_error(422, "answer_too_large", "", &["at most 3000", "limit", "include"]);
     assert_eq!(ids(&server.post(PATH, &json!({"query": "sea", "limit": 2, "include": ["text"]})).await).len(), 2);
     assert_eq!(ids(&server.post(PATH, &json!({"query": "sea"})).await).len(), 5);
     let vectors = server.post(PATH, &json!({"query": "sea", "include": ["vector"]})).await;

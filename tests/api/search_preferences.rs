@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use crate::search::{PATH, ids};
 use crate::search_boosts::{QUERY, hit, search};
-use crate::server::{Answer, Server};
+use crate::server::{Response, Server};
 
 /// Six English documents, each slightly less similar to the query than the one before; a French and a German one nearly as good
 /// as the first; a Japanese one about something else.
@@ -19,8 +19,8 @@ async fn with_sea() -> Server {
     Server::with_documents(english.chain(others).collect()).await
 }
 
-fn score(answer: &Answer, id: &str) -> Value {
-    hit(answer, id)["score"].clone()
+fn score(response: &Response, id: &str) -> Value {
+    hit(response, id)["score"].clone()
 }
 
 #[tokio::test(flavor = "multi_thread")]

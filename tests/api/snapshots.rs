@@ -7,7 +7,7 @@ use axum::http::Request;
 use serde_json::{Value, json};
 
 use crate::archives::{parts, sqlite};
-use crate::server::{Answer, Server};
+use crate::server::{Response, Server};
 
 const PATH: &str = "/v1/snapshots";
 const OTHER_ID: &str = "0198c0de-7a11-7000-8000-2f1de5c0ffee";
@@ -30,7 +30,7 @@ pub async fn restore(server: &Server, id: &str, body: Value) -> Value {
     server.finished(&server.post(&format!("{PATH}/{id}/restore"), &body).await).await
 }
 
-async fn upload(server: &Server, id: &str, archive: Vec<u8>) -> Answer {
+async fn upload(server: &Server, id: &str, archive: Vec<u8>) -> Response {
     let request = Request::put(format!("{PATH}/{id}/archive")).header("content-type", "application/zstd");
     server.send(request.body(Body::from(archive)).expect("a request")).await
 }
@@ -108,8 +108,8 @@ async fn no_request_misses_a_collection_that_a_snapshot_replaces() {
         let dated = json!({"filter": {"field": "year", "eq": 2026}});
         while !over.load(Ordering::Relaxed) {
             for (path, body) in [("search", &train), ("documents/count", &dated), ("documents/delete", &dated)] {
-                let answer = server.post(&format!("{NEWS}/{path}"), body).await;
-                assert_eq!(answer.status, 200, "{path}: {}", answer.text);
+                let response = server.post(&format!("{NEWS}/{path}"), body).await;
+                assert_eq!(response.status, 200, "{path}: {}", response.text);
             }
         }
     };
@@ -119,8 +119,8 @@ async fn no_request_misses_a_collection_that_a_snapshot_replaces() {
             assert!([200, 201].contains(&put.status), "{}", put.text);
             let patched = server.patch(NEWS, &json!({"description": "changed"})).await;
             let read = [server.get(NEWS).await, server.get(&format!("{NEWS}/documents/ja")).await];
-            for answer in [patched].iter().chain(&read) {
-                assert_eq!(answer.status, 200, "{}", answer.text);
+            for response in [patched].iter().chain(&read) {
+                assert_eq!(response.status, 200, "{}", response.text);
             }
             let exported = export(&server, "news").await;
             assert!((1..=2).contains(&exported.lines().count()) && exported.contains("電車"), "{exported}");
@@ -286,7 +286,7 @@ async fn what_could_not_be_restored_is_refused_when_the_snapshot_is_made() {
 const ATTEMPTS: usize = 50;
 
 /// Returns once the job of `accepted` has copied a collection, and has thus listed those that it copies.
-async fn begun_copying(server: &Server, accepted: &Answer) {
+async fn begun_copying(server: &Server, accepted: &Response) {
     let path = format!("/v1/jobs/{}", accepted.body["id"].as_str().expect("an id"));
     loop {
         let job = server.get(&path).await.body;

@@ -5,7 +5,7 @@ use axum::http::Request;
 use serde_json::{Value, json};
 
 use crate::archives::{parts, sqlite};
-use crate::server::{Answer, Server};
+use crate::server::{Response, Server};
 use crate::snapshots::{restore, snapshot};
 
 const PATH: &str = "/v1/snapshots";
@@ -55,7 +55,7 @@ async fn train(server: &Server, body: Value) {
 }
 
 /// Sends a snapshot's archive from one server to another.
-async fn send(from: &Server, id: &str, to: &Server) -> Answer {
+async fn send(from: &Server, id: &str, to: &Server) -> Response {
     let archive = from.get(&format!("{PATH}/{id}/archive")).await.bytes;
     let request = Request::put(format!("{PATH}/{id}/archive")).header("content-type", "application/zstd");
     to.send(request.body(Body::from(archive)).expect("a request")).await
@@ -65,9 +65,9 @@ async fn predictions(server: &Server) -> Vec<Value> {
     let mut all = Vec::new();
     for name in ["network", "votes", "words"] {
         let asked = json!({"texts": ["rain noon", "goal winner"], "scores": 2});
-        let answer = server.post(&format!("/v1/classifiers/{name}/predict"), &asked).await;
-        assert_eq!(answer.status, 200, "{}", answer.text);
-        all.push(answer.body["predictions"].clone());
+        let response = server.post(&format!("/v1/classifiers/{name}/predict"), &asked).await;
+        assert_eq!(response.status, 200, "{}", response.text);
+        all.push(response.body["predictions"].clone());
     }
     all
 }

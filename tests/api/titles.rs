@@ -3,7 +3,7 @@
 use dragoman::domain::Limits;
 use serde_json::{Value, json};
 
-use crate::server::{Answer, Server};
+use crate::server::{Response, Server};
 
 const DOCUMENTS: &str = "/v1/collections/news/documents";
 const PATH: &str = "/v1/collections/news/documents/harbor";
@@ -16,14 +16,14 @@ fn documents() -> Value {
     ])
 }
 
-async fn search(server: &Server, query: &str, mode: &str) -> Answer {
-    let answer = server.post("/v1/collections/news/search", &json!({"query": query, "mode": mode, "limit": 1})).await;
-    assert_eq!(answer.status, 200, "{}", answer.text);
-    answer
+async fn search(server: &Server, query: &str, mode: &str) -> Response {
+    let response = server.post("/v1/collections/news/search", &json!({"query": query, "mode": mode, "limit": 1})).await;
+    assert_eq!(response.status, 200, "{}", response.text);
+    response
 }
 
-fn first(answer: &Answer) -> Option<&str> {
-    answer.body["hits"][0]["id"].as_str()
+fn first(response: &Response) -> Option<&str> {
+    response.body["hits"][0]["id"].as_str()
 }
 
 /// The document's score in a dense search for its title.
@@ -50,9 +50,9 @@ async fn a_title_is_returned_as_written() {
 async fn title_words_find_the_document_in_dense_lexical_and_hybrid_mode() {
     let server = Server::with_documents(documents()).await;
     for mode in ["dense", "lexical", "hybrid"] {
-        let answer = search(&server, "Lervik fishing", mode).await;
-        assert_eq!(first(&answer), Some("harbor"), "{mode}: {}", answer.text);
-        let hit = &answer.body["hits"][0];
+        let response = search(&server, "Lervik fishing", mode).await;
+        assert_eq!(first(&response), Some("harbor"), "{mode}: {}", response.text);
+        let hit = &response.body["hits"][0];
         assert_eq!(hit["title"], "Fishing in Lervik");
         // The passage covers only the text.
         assert_eq!(hit["passage"], json!({"text": TEXT, "start": 0, "end": TEXT.chars().count(), "marks": []}));
@@ -65,9 +65,9 @@ async fn title_words_find_the_document_in_dense_lexical_and_hybrid_mode() {
 async fn title_words_are_marked_in_every_mode() {
     let server = Server::with_documents(documents()).await;
     for mode in ["full", "dense", "lexical", "hybrid"] {
-        let answer = search(&server, "Lervik fishing", mode).await;
+        let response = search(&server, "Lervik fishing", mode).await;
         let marks = json!([{"start": 0, "end": 7}, {"start": 11, "end": 17}]);
-        assert_eq!((first(&answer), &answer.body["hits"][0]["title_marks"]), (Some("harbor"), &marks), "{mode}");
+        assert_eq!((first(&response), &response.body["hits"][0]["title_marks"]), (Some("harbor"), &marks), "{mode}");
     }
 }
 
@@ -90,9 +90,9 @@ async fn a_title_is_marked_like_a_passage() {
 async fn a_hit_has_no_title_marks_without_its_title_or_a_match() {
     let server = Server::with_documents(documents()).await;
     let has_marks = async |body: Value| {
-        let answer = server.post("/v1/collections/news/search", &body).await;
-        let hit = &answer.body["hits"][0];
-        assert_eq!(hit["id"], "harbor", "{}", answer.text);
+        let response = server.post("/v1/collections/news/search", &body).await;
+        let hit = &response.body["hits"][0];
+        assert_eq!(hit["id"], "harbor", "{}", response.text);
         hit.get("title_marks").is_some()
     };
     let including = |include: Value| json!({"query": "Lervik", "mode": "lexical", "include": include});
@@ -115,8 +115,8 @@ async fn the_title_finds_a_document_with_several_passages() {
     let passages = stored["passages"].as_u64().expect("a number");
     assert!(passages > 1, "{stored}");
     for (title, id) in [("Lervik", "harbor"), ("Bergen", "island")] {
-        let answer = server.post("/v1/collections/news/search", &json!({"query": title, "mode": "lexical"})).await;
-        assert_eq!((first(&answer), answer.body["hits"].as_array().map(Vec::len)), (Some(id), Some(1)), "{}", answer.text);
+        let response = server.post("/v1/collections/news/search", &json!({"query": title, "mode": "lexical"})).await;
+        assert_eq!((first(&response), response.body["hits"].as_array().map(Vec::len)), (Some(id), Some(1)), "{}", response.text);
     }
 }
 
@@ -132,9 +132,9 @@ async fn a_passage_is_searched_with_the_headings_above_it() {
     let others =
         (0..6).map(|n| json!({"id": format!("bread-{n}"), "text": format!("Bread number {n} rises in a warm kitchen.")}));
     let server = Server::with_documents(places.into_iter().chain(others).collect()).await;
-    let answer = search(&server, "Tromvik islands", "lexical").await;
-    assert_eq!(first(&answer), Some("tromvik"));
-    let passage = answer.body["hits"][0]["passage"]["text"].as_str().expect("a passage");
+    let response = search(&server, "Tromvik islands", "lexical").await;
+    assert_eq!(first(&response), Some("tromvik"));
+    let passage = response.body["hits"][0]["passage"]["text"].as_str().expect("a passage");
     assert!(passage.contains("islands") && !passage.contains("Tromvik"), "{passage}");
 }
 

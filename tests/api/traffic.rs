@@ -12,14 +12,14 @@ use serde_json::json;
 use tokio::sync::watch;
 use tower::ServiceExt as _;
 
-use crate::server::{ADMIN_KEY, Answer, Server, answer};
+use crate::server::{ADMIN_KEY, Response, Server, respond};
 
 fn with(settings: Settings) -> Server {
     Server::with_settings(Limits::default(), settings, None)
 }
 
 /// A request from a client with this address.
-async fn from(server: &Server, address: &str) -> Answer {
+async fn from(server: &Server, address: &str) -> Response {
     let mut request = Request::get("/v1/models").body(Body::empty()).expect("a request");
     request.extensions_mut().insert(ClientAddress(address.parse().expect("an address")));
     server.send(request).await
@@ -70,16 +70,16 @@ async fn concurrent_requests_are_limited_in_total_and_per_caller() {
         let server = with(settings);
         let (router, control) = (&server.router, &server.control);
         control.pause();
-        let first = tokio::spawn(answer(router.clone(), embed()));
+        let first = tokio::spawn(respond(router.clone(), embed()));
         let waiting = control.clone();
         tokio::task::spawn_blocking(move || waiting.wait_until_blocked()).await.expect("the first request runs");
         let models = || Request::get("/v1/models").body(Body::empty()).expect("a request");
-        let refused = answer(router.clone(), models()).await;
+        let refused = respond(router.clone(), models()).await;
         assert_eq!((refused.status, refused.code()), (status, Some(code)), "{}", refused.text);
         assert!(refused.text.contains(words) && refused.header("retry-after").is_some(), "{}", refused.text);
         control.resume();
         assert_eq!(first.await.expect("no panic").status, 200);
-        assert_eq!(answer(router.clone(), models()).await.status, 200);
+        assert_eq!(respond(router.clone(), models()).await.status, 200);
     }
 }
 
@@ -88,10 +88,10 @@ async fn a_request_occupies_its_slot_until_its_response_is_done() {
     let server = with(Settings { requests_max: 1, ..Settings::default() });
     let router = &server.router;
     let models = || Request::get("/v1/models").header("host", "localhost").body(Body::empty()).expect("a request");
-    let first = router.clone().oneshot(models()).await.expect("an answer");
-    assert_eq!(answer(router.clone(), models()).await.code(), Some("overloaded"), "the first response has not been read yet");
+    let first = router.clone().oneshot(models()).await.expect("a response");
+    assert_eq!(respond(router.clone(), models()).await.code(), Some("overloaded"), "the first response has not been read yet");
     drop(first);
-    assert_eq!(answer(router.clone(), models()).await.status, 200);
+    assert_eq!(respond(router.clone(), models()).await.status, 200);
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -104,9 +104,9 @@ async fn metrics_are_served_when_a_limit_refuses_other_requests() {
         let server = with(settings);
         let router = &server.router;
         let get = |path: &str| Request::get(path).header("host", "localhost").body(Body::empty()).expect("a request");
-        let _first = router.clone().oneshot(get("/v1/models")).await.expect("an answer");
-        assert_eq!(answer(router.clone(), get("/v1/models")).await.code(), Some(code));
-        assert_eq!(answer(router.clone(), get("/metrics")).await.status, 200);
+        let _first = router.clone().oneshot(get("/v1/models")).await.expect("a response");
+        assert_eq!(respond(router.clone(), get("/v1/models")).await.code(), Some(code));
+        assert_eq!(respond(router.clone(), get("/metrics")).await.status, 200);
     }
 }
 
@@ -114,7 +114,7 @@ async fn metrics_are_served_when_a_limit_refuses_other_requests() {
 async fn a_slow_request_times_out_with_503() {
     let server = with(Settings { request_timeout: Duration::from_millis(50), ..Settings::default() });
     server.control.pause();
-    let late = answer(server.router.clone(), embed()).await;
+    let late = respond(server.router.clone(), embed()).await;
     assert_eq!((late.status, late.code()), (503, Some("request_timeout")), "{}", late.text);
     assert!(late.text.contains("0.05 s (request_timeout_s)") && late.header("retry-after").is_some(), "{}", late.text);
     server.control.resume();
@@ -125,7 +125,7 @@ async fn a_request_whose_body_never_ends_times_out() {
     let server = with(Settings { request_timeout: Duration::from_millis(50), ..Settings::default() });
     let body = Body::from_stream(futures::stream::pending::<Result<String, std::io::Error>>());
     let request = Request::post("/v1/embeddings").header("content-type", "application/json").body(body).expect("a request");
-    assert_eq!(answer(server.router.clone(), request).await.code(), Some("request_timeout"));
+    assert_eq!(respond(server.router.clone(), request).await.code(), Some("request_timeout"));
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -137,8 +137,8 @@ async fn cross_origin_requests_are_allowed_only_for_configured_origins() {
         request.header("access-control-request-headers", headers).body(Body::empty()).expect("a request")
     };
     let allowed = async |server: &Server, origin: &str| {
-        let answer = server.send_unchecked(preflight(origin)).await;
-        answer.header("access-control-allow-origin").map(str::to_owned)
+        let response = server.send_unchecked(preflight(origin)).await;
+        response.header("access-control-allow-origin").map(str::to_owned)
     };
     assert_eq!(allowed(&Server::start(), "https://example.com").await, None, "off by default");
 
@@ -147,8 +147,8 @@ async fn cross_origin_requests_are_allowed_only_for_configured_origins() {
     let server = Server::with_settings(Limits::default(), settings, Some(ADMIN_KEY));
     assert_eq!(allowed(&server, "https://example.com").await.as_deref(), Some("https://example.com"));
     assert_eq!(allowed(&server, "https://example.org").await, None);
-    let answer = server.send_unchecked(preflight("https://example.com")).await;
-    let headers = answer.header("access-control-allow-headers").expect("headers").to_owned();
+    let response = server.send_unchecked(preflight("https://example.com")).await;
+    let headers = response.header("access-control-allow-headers").expect("headers").to_owned();
     for name in ["authorization", "if-match", "if-none-match", "idempotency-key", "content-encoding"] {
         assert!(headers.split(',').any(|allowed| allowed.trim() == name), "{name}: {headers}");
     }

@@ -11,8 +11,8 @@ const PATH: &str = "/v1/collections/points/documents";
 async fn with_points(settings: Value) -> Server {
     let server = Server::start();
     let body = merged(json!({"name": "points", "dimension": 3}), &settings);
-    let answer = server.post("/v1/collections", &body).await;
-    assert_eq!(answer.status, 201, "{answer:?}");
+    let response = server.post("/v1/collections", &body).await;
+    assert_eq!(response.status, 201, "{response:?}");
     server
 }
 
@@ -61,8 +61,8 @@ async fn documents_with_vectors_are_stored_with_or_without_text() {
         {"id": "a", "vector": [1, 0, 0.5]},
         {"id": "b", "vector": [0, 2, 0], "text": "Le chat dort sur le vieux canapé du salon.", "metadata": {"k": 1}},
     ]);
-    let answer = server.post(PATH, &json!({"documents": documents})).await;
-    assert_eq!((answer.status, &answer.body["failed"]), (200, &json!(0)), "{}", answer.text);
+    let response = server.post(PATH, &json!({"documents": documents})).await;
+    assert_eq!((response.status, &response.body["failed"]), (200, &json!(0)), "{}", response.text);
     let read = server.get(&format!("{PATH}/a")).await.body;
     assert_eq!((&read["text"], &read["passages"], &read["indexed"]), (&json!(""), &json!(1), &json!(true)));
     assert_eq!(read.get("language"), None);
@@ -75,45 +75,45 @@ async fn documents_with_vectors_are_stored_with_or_without_text() {
 async fn invalid_vectors_are_refused_per_document() {
     let server = with_points(json!({})).await;
     let check = async |document: Value, place: &str, words: &[&str]| {
-        let answer = server.post(PATH, &json!({"documents": [document]})).await;
-        answer.assert_error(422, "invalid_request", &format!("/documents/0{place}"), words);
+        let response = server.post(PATH, &json!({"documents": [document]})).await;
+        response.assert_error(422, "invalid_request", &format!("/documents/0{place}"), words);
     };
     check(json!({"id": "a", "vector": [1, 2]}), "/vector", &["3 values", "got 2"]).await;
     check(json!({"id": "a", "vector": [0, 0, 0]}), "/vector", &["zeros"]).await;
     check(json!({"id": "a", "vector": [1e300, 0, 0]}), "/vector", &["position 0"]).await;
     check(json!({"id": "a", "text": "only text"}), "/vector", &["expected 3 values"]).await;
     check(json!({"id": "a", "text": " ", "vector": [1, 2, 3]}), "/text", &["not be blank"]).await;
-    let answer = server.post(PATH, &json!({"documents": [{"vector": [1, 2]}, {"id": "b", "vector": [1, 2, 3]}]})).await;
-    assert_eq!((answer.status, &answer.body["failed"]), (207, &json!(1)));
+    let response = server.post(PATH, &json!({"documents": [{"vector": [1, 2]}, {"id": "b", "vector": [1, 2, 3]}]})).await;
+    assert_eq!((response.status, &response.body["failed"]), (207, &json!(1)));
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_collection_with_a_model_accepts_only_texts() {
     let server = Server::with_news().await;
     let post = async |document: Value| server.post("/v1/collections/news/documents", &json!({"documents": [document]})).await;
-    let answer = post(json!({"text": "Bonjour", "vector": [1, 2]})).await;
-    answer.assert_error(422, "invalid_request", "/documents/0/vector", &["must be left out", "got 2 values"]);
+    let response = post(json!({"text": "Bonjour", "vector": [1, 2]})).await;
+    response.assert_error(422, "invalid_request", "/documents/0/vector", &["must be left out", "got 2 values"]);
     post(json!({"id": "a"})).await.assert_error(422, "invalid_request", "/documents/0/text", &["must be given"]);
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_text_query_needs_a_collection_with_a_model() {
     let server = with_points(json!({})).await;
-    let answer = server.post("/v1/collections/points/search", &json!({"query": "chat"})).await;
-    answer.assert_error(422, "no_model", "", &["3 values"]);
+    let response = server.post("/v1/collections/points/search", &json!({"query": "chat"})).await;
+    response.assert_error(422, "no_model", "", &["3 values"]);
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn only_mutable_collection_settings_can_be_patched() {
     let server = Server::with_news().await;
-    let answer = server.patch("/v1/collections/news", &example("change_collection.request")).await;
-    assert_eq!(answer.status, 200, "{}", answer.text);
-    assert_eq!(answer.body["description"], "News of the week");
-    assert_eq!(answer.body["metadata_indexes"], json!(["author.name", "topic"]));
-    assert_eq!(answer.body["hnsw"]["ef_search"], 200);
-    assert_eq!(answer.body["default_languages"], json!(["fr", "de"]));
-    let answer = server.patch("/v1/collections/news", &json!({"description": "", "default_languages": []})).await;
-    assert_eq!((answer.body.get("description"), &answer.body["default_languages"]), (None, &json!([])));
+    let response = server.patch("/v1/collections/news", &example("change_collection.request")).await;
+    assert_eq!(response.status, 200, "{}", response.text);
+    assert_eq!(response.body["description"], "News of the week");
+    assert_eq!(response.body["metadata_indexes"], json!(["author.name", "topic"]));
+    assert_eq!(response.body["hnsw"]["ef_search"], 200);
+    assert_eq!(response.body["default_languages"], json!(["fr", "de"]));
+    let response = server.patch("/v1/collections/news", &json!({"description": "", "default_languages": []})).await;
+    assert_eq!((response.body.get("description"), &response.body["default_languages"]), (None, &json!([])));
     assert_eq!(server.get("/v1/collections/news").await.body["hnsw"]["ef_search"], 200);
     let check = async |body: Value, code: &str, place: &str, words: &[&str]| {
         server.patch("/v1/collections/news", &body).await.assert_error(422, code, place, words);
@@ -137,8 +137,8 @@ async fn a_single_document_can_be_put_with_its_vector() {
     put(json!({"vector": [1, 2]})).await.assert_error(422, "invalid_request", "/vector", &["3 values", "got 2"]);
     put(json!({"text": "Der Mond"})).await.assert_error(422, "invalid_request", "/vector", &["must be given"]);
     let news = Server::with_news().await;
-    let answer = news.put("/v1/collections/news/documents/a", &json!({"vector": [1]})).await;
-    answer.assert_error(422, "invalid_request", "/text", &["must be given"]);
+    let response = news.put("/v1/collections/news/documents/a", &json!({"vector": [1]})).await;
+    response.assert_error(422, "invalid_request", "/text", &["must be given"]);
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -211,9 +211,9 @@ async fn own_vectors_support_the_searches_that_need_no_model() {
     server.post(PATH, &json!({"documents": documents})).await;
     let search = async |body: Value| server.post("/v1/collections/points/search", &body).await;
     let check = async |body: Value, expect: &[(&str, f64)]| {
-        let answer = search(body).await;
-        assert_eq!(answer.status, 200, "{}", answer.text);
-        let hits = answer.body["hits"].as_array().expect("hits");
+        let response = search(body).await;
+        assert_eq!(response.status, 200, "{}", response.text);
+        let hits = response.body["hits"].as_array().expect("hits");
         let found: Vec<(&str, f64)> =
             hits.iter().map(|hit| (hit["id"].as_str().expect("an id"), hit["score"].as_f64().expect("a score"))).collect();
         assert_eq!(found.len(), expect.len(), "{found:?}");
@@ -279,8 +279,8 @@ async fn a_search_can_set_ef_search_and_oversampling() {
         search(body).await.assert_error(422, "invalid_request", place, &words);
     }
     let by_words = json!({"query": "a", "mode": "lexical", "oversampling": 2});
-    let answer = server.post("/v1/collections/points/search", &by_words).await;
-    answer.assert_error(422, "invalid_request", "/oversampling", &["lexical"]);
+    let response = server.post("/v1/collections/points/search", &by_words).await;
+    response.assert_error(422, "invalid_request", "/oversampling", &["lexical"]);
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -302,8 +302,8 @@ async fn a_search_without_languages_uses_the_collections_defaults() {
         {
             let mut body = json!({"query": "radio Paris", "mode": mode});
             languages.into_iter().for_each(|languages| body["languages"] = languages);
-            let answer = server.post("/v1/collections/news/search", &body).await;
-            assert_eq!(ids(&answer.body["hits"]), expect, "{body}: {}", answer.text);
+            let response = server.post("/v1/collections/news/search", &body).await;
+            assert_eq!(ids(&response.body["hits"]), expect, "{body}: {}", response.text);
             let batch = server.post("/v1/collections/news/search/batch", &json!({"searches": [body]})).await;
             assert_eq!(ids(&batch.body["results"][0]["hits"]), expect, "{body}: {}", batch.text);
         }

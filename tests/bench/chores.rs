@@ -56,7 +56,7 @@ pub fn drop_connections(load: &Load, address: &str) {
             continue;
         }
         let Ok(mut stream) = TcpStream::connect(address) else { continue };
-        let begun = match random.below(3) {
+        let started = match random.below(3) {
             0 => {
                 stream.write_all(b"POST /v1/collections/news/search HTTP/1.1\r\nhost: localhost\r\ncontent-length: 100\r\n\r\n{")
             }
@@ -66,7 +66,7 @@ pub fn drop_connections(load: &Load, address: &str) {
             }
             _ => Ok(()),
         };
-        load.note("connection", if begun.is_ok() { 200 } else { 0 }, &[200], "");
+        load.note("connection", if started.is_ok() { 200 } else { 0 }, &[200], "");
     }
 }
 
@@ -76,24 +76,24 @@ struct Chores<'l> {
 }
 
 impl Chores<'_> {
-    /// Sends a request and counts it; returns the answer, or nothing if the request was refused.
+    /// Sends a request and counts it; returns the response, or nothing if the request was refused.
     fn ask(&self, name: &str, method: &'static str, path: &str, body: Option<Value>) -> Option<Value> {
         let body = body.map(|body| body.to_string());
-        let (status, answer) = self.caller.call(method, path, body.as_deref());
-        self.load.note(name, status, &[200, 201, 202, 204], &answer);
-        (200..300).contains(&status).then(|| serde_json::from_str(&answer).unwrap_or(Value::Null))
+        let (status, response) = self.caller.call(method, path, body.as_deref());
+        self.load.note(name, status, &[200, 201, 202, 204], &response);
+        (200..300).contains(&status).then(|| serde_json::from_str(&response).unwrap_or(Value::Null))
     }
 
     /// Waits for a job to end, and counts its outcome as 200 or 500.
     fn finish(&self, name: &str, job: &Value) {
         let id = job["id"].as_str().or_else(|| job["job"].as_str()).unwrap_or_default().to_owned();
         loop {
-            let (status, answer) = self.caller.call("GET", &format!("/v1/jobs/{id}"), None);
-            let job: Value = serde_json::from_str(&answer).unwrap_or(Value::Null);
+            let (status, response) = self.caller.call("GET", &format!("/v1/jobs/{id}"), None);
+            let job: Value = serde_json::from_str(&response).unwrap_or(Value::Null);
             match job["status"].as_str() {
                 Some("queued" | "running") => std::thread::sleep(POLL),
                 Some("succeeded" | "canceled") => return self.load.note(&format!("{name}, job"), 200, &[200], ""),
-                _ => return self.load.note(&format!("{name}, job"), if status == 200 { 500 } else { status }, &[200], &answer),
+                _ => return self.load.note(&format!("{name}, job"), if status == 200 { 500 } else { status }, &[200], &response),
             }
         }
     }
@@ -135,10 +135,10 @@ impl Chores<'_> {
             json!({"id": format!("t{}", number % TEXTS), "text": sentences[number % 4], "language": language, "metadata": metadata})
         };
         let lines: String = (0..200).map(|number| format!("{}\n", line(number))).collect();
-        let (status, answer) = self.caller.call("POST", "/v1/collections/news/import", Some(&lines));
-        self.load.note("import", status, &[202], &answer);
+        let (status, response) = self.caller.call("POST", "/v1/collections/news/import", Some(&lines));
+        self.load.note("import", status, &[202], &response);
         if status == 202 {
-            let job = serde_json::from_str(&answer).unwrap_or(Value::Null);
+            let job = serde_json::from_str(&response).unwrap_or(Value::Null);
             self.finish("import", &job);
             self.ask("import, results", "GET", &format!("/v1/jobs/{}/results", job["id"].as_str().unwrap_or_default()), None);
         }
@@ -189,8 +189,8 @@ impl Chores<'_> {
         let body = json!({"score_min": 0.8});
         let Some(job) = self.ask("cancel", "POST", "/v1/collections/news/duplicates", Some(body)) else { return };
         let path = format!("/v1/jobs/{}/cancel", job["id"].as_str().unwrap_or_default());
-        let (status, answer) = self.caller.call("POST", &path, None);
-        self.load.note("cancel", status, &[200, 409], &answer);
+        let (status, response) = self.caller.call("POST", &path, None);
+        self.load.note("cancel", status, &[200, 409], &response);
         self.finish("cancel", &job);
         self.ask("jobs", "GET", "/v1/jobs?limit=20", None);
     }

@@ -54,21 +54,21 @@ async fn latency(bundle: &Bundle, texts: &[String]) {
     let mut times = Vec::new();
     for turn in 0..4 * texts.len() {
         let text = texts[turn % texts.len()].clone();
-        let begun = Instant::now();
+        let started = Instant::now();
         embedder.embed(vec![text], Priority::Query).await.expect("a query is embedded");
-        times.push(begun.elapsed());
+        times.push(started.elapsed());
     }
     let through_queue = median(times);
     let tokenizer = Tokenizer::load(&bundle.path(TOKENIZER)).expect("the tokenizer loads");
     let (mut tokenizing, mut running) = (Vec::new(), Vec::new());
     let mut bare_session = session::bare(bundle, 1);
     for turn in 0..4 * texts.len() {
-        let begun = Instant::now();
+        let started = Instant::now();
         let tokens = tokenizer.encode(&texts[turn % texts.len()], QUERY_TOKENS).expect("a text has tokens");
-        tokenizing.push(begun.elapsed());
-        let begun = Instant::now();
+        tokenizing.push(started.elapsed());
+        let started = Instant::now();
         session::run(&mut bare_session, &[tokens]);
-        running.push(begun.elapsed());
+        running.push(started.elapsed());
     }
     println!(
         "one query on one thread: median {through_queue:.2?} (tokenizing {:.2?}, bare session {:.2?})",
@@ -84,11 +84,11 @@ async fn throughput(bundle: &Bundle, threads: usize, texts: &[String], tokens: &
     let texts: Arc<[String]> = texts.into();
     let (mut bare, mut queued) = (Vec::new(), Vec::new());
     for _ in 0..ROUNDS {
-        let begun = Instant::now();
+        let started = Instant::now();
         for batch in tokens.chunks(IN_FLIGHT) {
             session::run(&mut bare_session, batch);
         }
-        bare.push(tokens.len() as f64 / begun.elapsed().as_secs_f64());
+        bare.push(tokens.len() as f64 / started.elapsed().as_secs_f64());
         let (embedder, texts) = (embedder.clone(), Arc::clone(&texts));
         let request = move |number: usize| {
             let (embedder, text) = (embedder.clone(), texts[number % texts.len()].clone());
@@ -105,10 +105,10 @@ async fn throughput(bundle: &Bundle, threads: usize, texts: &[String], tokens: &
 
 /// Keeps `in_flight` requests running until `total` are answered; returns requests per second. `request` gets the request's
 /// number.
-async fn closed_loop<F, Answer>(in_flight: usize, total: usize, request: F) -> f64
+async fn closed_loop<F, Response>(in_flight: usize, total: usize, request: F) -> f64
 where
-    F: Fn(usize) -> Answer + Send + Sync + 'static,
-    Answer: Future<Output = ()> + Send,
+    F: Fn(usize) -> Response + Send + Sync + 'static,
+    Response: Future<Output = ()> + Send,
 {
     let (request, next) = (Arc::new(request), Arc::new(AtomicUsize::new(0)));
     let start = Instant::now();

@@ -134,8 +134,8 @@ impl Bench {
     async fn search(&self, query: &Text, case: Case) -> Vec<usize> {
         let target = SearchTarget::Text(query.words.clone());
         let request = SearchRequest { filter: case.filter(query), ..SearchRequest::new(target, LIMIT) };
-        let answer = self.service.collection(&self.name).expect("a collection").search(request).await.expect("a search");
-        answer.hits.iter().map(|hit| hit.id.as_str()[1..].parse().unwrap_or(usize::MAX)).collect()
+        let response = self.service.collection(&self.name).expect("a collection").search(request).await.expect("a search");
+        response.hits.iter().map(|hit| hit.id.as_str()[1..].parse().unwrap_or(usize::MAX)).collect()
     }
 
     /// Median times of searches of each case, alternating.
@@ -144,9 +144,9 @@ impl Bench {
         for _ in 0..ROUNDS {
             for query in &self.queries {
                 for (case, times) in cases.iter().zip(&mut times) {
-                    let begun = Instant::now();
+                    let started = Instant::now();
                     self.search(query, *case).await;
-                    times.push(begun.elapsed());
+                    times.push(started.elapsed());
                 }
             }
         }
@@ -184,7 +184,7 @@ async fn main() {
     let texts: Vec<Text> = (0..documents).map(|_| random.text()).collect();
     let queries = (0..QUERIES).map(|_| random.text()).collect();
     let bench = Arc::new(Bench { service, name, texts, queries });
-    let begun = Instant::now();
+    let started = Instant::now();
     let mut embeddings = Vec::with_capacity(documents);
     for (part, texts) in bench.texts.chunks(1_000).enumerate() {
         let batch = texts.iter().enumerate().map(|(place, text)| Ok(document(part * 1_000 + place, text))).collect();
@@ -198,13 +198,13 @@ async fn main() {
         let embedded = bench.service.embed(texts.iter().map(|text| text.words.clone()).collect()).await.expect("embeddings");
         embeddings.extend(embedded.into_iter().map(|embedded| embedded.embedding));
     }
-    println!("{documents} documents stored and indexed in {:.0?}", begun.elapsed());
+    println!("{documents} documents stored and indexed in {:.0?}", started.elapsed());
 
     let cases = Case::every();
     for &case in &cases[1..] {
-        let begun = Instant::now();
+        let started = Instant::now();
         bench.search(&bench.queries[0], case).await;
-        println!("{case}: the first search, which reads the metadata, took {:.2?}", begun.elapsed());
+        println!("{case}: the first search, which reads the metadata, took {:.2?}", started.elapsed());
     }
     report("idle", &cases, &bench.medians(&cases).await);
     for &case in &cases {

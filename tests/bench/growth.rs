@@ -64,7 +64,7 @@ struct Sample {
 struct Watched<'p> {
     process: u32,
     data: &'p Path,
-    begun: Instant,
+    started: Instant,
     period: Duration,
     samples: Vec<Sample>,
 }
@@ -82,13 +82,13 @@ fn main() {
     let server = Program::run(command);
     let client = server.client();
     let load = Load::new(client.url());
-    let begun = Instant::now();
+    let started = Instant::now();
     load.prepare();
-    println!("{} documents with texts and {} with vectors stored in {:.1?}", load::TEXTS, load::VECTORS, begun.elapsed());
+    println!("{} documents with texts and {} with vectors stored in {:.1?}", load::TEXTS, load::VECTORS, started.elapsed());
 
     let total = Duration::from_secs(seconds);
     let period = (total / 300).clamp(Duration::from_millis(500), Duration::from_secs(5));
-    let mut watched = Watched { process: server.id(), data: folder.path(), begun: Instant::now(), period, samples: Vec::new() };
+    let mut watched = Watched { process: server.id(), data: folder.path(), started: Instant::now(), period, samples: Vec::new() };
     std::thread::scope(|scope| {
         let sender_period = Duration::from_secs_f64(SENDERS as f64 / rate);
         for seed in 0..SENDERS {
@@ -136,7 +136,7 @@ impl Watched<'_> {
                 megabytes(process::folder_bytes(self.data, &|_| true)),
                 megabytes(process::folder_bytes(self.data, &|name| name.ends_with("-wal"))),
             ];
-            let at_s = self.begun.elapsed().as_secs_f64();
+            let at_s = self.started.elapsed().as_secs_f64();
             if self.samples.len().is_multiple_of(60) {
                 println!("{at_s:.0} s, {phase:?}: {:.1} MB of private memory, {:.1} MB of data", values[0], values[4]);
             }

@@ -45,11 +45,11 @@ fn main() {
     let mut session = session::bare(&bundle, 0);
     let (mut bare, mut served) = (Vec::new(), Vec::new());
     for _ in 0..ROUNDS {
-        let begun = Instant::now();
+        let started = Instant::now();
         for batch in tokens.chunks(IN_FLIGHT).cycle().take(REQUESTS.div_ceil(IN_FLIGHT)) {
             session::run(&mut session, batch);
         }
-        bare.push(REQUESTS as f64 / begun.elapsed().as_secs_f64());
+        bare.push(REQUESTS as f64 / started.elapsed().as_secs_f64());
         served.push(wire::rate(server.address(), &requests, REQUESTS, IN_FLIGHT));
     }
     let (bare, served) = (median_rate(bare), median_rate(served));
@@ -64,9 +64,9 @@ fn request(text: &str) -> Vec<u8> {
 fn latency(server: &Server, requests: &[Vec<u8>]) -> Duration {
     let mut connection = wire::Connection::open(server.address());
     let times = requests.iter().cycle().take(4 * requests.len()).map(|request| {
-        let begun = Instant::now();
+        let started = Instant::now();
         connection.exchange(request);
-        begun.elapsed()
+        started.elapsed()
     });
     median(times.collect())
 }

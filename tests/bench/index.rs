@@ -76,12 +76,12 @@ fn beside_usearch(data: &Clusters, stored: &[Embedding], queries: &[Embedding], 
     let (mut ours_found, mut theirs_found) = (Vec::new(), Vec::new());
     for round in 0..ROUNDS {
         for (embedding, values) in queries.iter().zip(&data.queries) {
-            let begun = Instant::now();
+            let started = Instant::now();
             let found = index.search(embedding, LIMIT).expect("found");
-            ours.push(begun.elapsed());
-            let begun = Instant::now();
+            ours.push(started.elapsed());
+            let started = Instant::now();
             let matches = alone.search(values, LIMIT).expect("found");
-            theirs.push(begun.elapsed());
+            theirs.push(started.elapsed());
             if round == 0 {
                 ours_found.push(found.iter().map(|neighbor| neighbor.passage.0 as usize).collect::<Vec<_>>());
                 theirs_found.push(matches.keys.iter().map(|key| *key as usize).collect::<Vec<_>>());
@@ -112,9 +112,9 @@ fn by_expansion(stored: &[Embedding], queries: &[Embedding], exact: &[Vec<usize>
     for expansion in EXPANSIONS {
         let (mut times, mut found) = (Vec::new(), Vec::new());
         for query in queries {
-            let begun = Instant::now();
+            let started = Instant::now();
             let near = index.search_with_ef(query, candidates, expansion).expect("found");
-            times.push(begun.elapsed());
+            times.push(started.elapsed());
             let near = near.iter().map(|neighbor| (neighbor.passage, &stored[neighbor.passage.0 as usize]));
             let nearest = search_exact(Metric::Cosine, near, query, LIMIT);
             found.push(nearest.iter().map(|neighbor| neighbor.passage.0 as usize).collect::<Vec<_>>());
@@ -132,9 +132,9 @@ fn by_metric(data: &Clusters, exact: &[Vec<usize>]) {
             let (index, built) = build_alone(kind, metric, &data.stored);
             let (mut times, mut found) = (Vec::new(), Vec::new());
             for values in &data.queries {
-                let begun = Instant::now();
+                let started = Instant::now();
                 let matches = index.search(values, LIMIT).expect("found");
-                times.push(begun.elapsed());
+                times.push(started.elapsed());
                 found.push(matches.keys.iter().map(|key| *key as usize).collect::<Vec<_>>());
             }
             let (rate, query) = (data.stored.len() as f64 / built.as_secs_f64(), median(times));
@@ -158,9 +158,9 @@ fn build_alone(quantization: ScalarKind, metric: MetricKind, stored: &[Vec<f32>]
     let index = index.expect("an index");
     let cores = std::thread::available_parallelism().map_or(1, usize::from);
     index.reserve_capacity_and_threads(stored.len(), cores).expect("memory");
-    let begun = Instant::now();
+    let started = Instant::now();
     on_all_cores(stored.len(), |number| index.add(number as u64, &stored[number]).expect("added"));
-    (index, begun.elapsed())
+    (index, started.elapsed())
 }
 
 /// Exhaustive comparison on a small index, and graph searches that return more and more candidates.
@@ -176,9 +176,9 @@ fn by_size(data: &Clusters, stored: &[Embedding], queries: &[Embedding]) {
         let row = |search_name: &str, search: &dyn Fn(&Embedding) -> Vec<dragoman::index::Neighbor>| {
             let (mut times, mut found) = (Vec::new(), Vec::new());
             for query in queries {
-                let begun = Instant::now();
+                let started = Instant::now();
                 let neighbors = search(query);
-                times.push(begun.elapsed());
+                times.push(started.elapsed());
                 found.push(neighbors.iter().map(|neighbor| neighbor.passage.0 as usize).collect::<Vec<_>>());
             }
             println!("| {size} | {search_name} | {:.1?} | {:.4} |", median(times), recall(&exact, &found));
@@ -199,9 +199,9 @@ fn by_quantization(name: &str, quantization: Quantization, stored: &[Embedding],
     let memory = server::resident_mb(std::process::id()).saturating_sub(before) as f64 * 1_048_576.0;
     let (mut times, mut found) = (Vec::new(), Vec::new());
     for query in queries {
-        let begun = Instant::now();
+        let started = Instant::now();
         let neighbors = index.search(query, LIMIT).expect("found");
-        times.push(begun.elapsed());
+        times.push(started.elapsed());
         found.push(neighbors.iter().map(|neighbor| neighbor.passage.0 as usize).collect::<Vec<_>>());
     }
     let folder = tempfile::tempdir().expect("a folder");
@@ -222,9 +222,9 @@ fn by_quantization(name: &str, quantization: Quantization, stored: &[Embedding],
 fn build(quantization: Quantization, stored: &[Embedding]) -> (Index, Duration) {
     let parameters = IndexParameters::new(DIMENSION, Metric::Cosine, quantization);
     let index = Index::create(&parameters).expect("an index");
-    let begun = Instant::now();
+    let started = Instant::now();
     on_all_cores(stored.len(), |number| index.add(PassageId(number as u64), &stored[number]).expect("added"));
-    (index, begun.elapsed())
+    (index, started.elapsed())
 }
 
 fn on_all_cores(count: usize, work: impl Fn(usize) + Sync) {

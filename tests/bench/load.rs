@@ -20,7 +20,7 @@ pub const DIMENSION: usize = 256;
 const BUCKETS: usize = 50;
 /// Idempotency records that the server keeps in one collection.
 const KEPT_ANSWERS: u64 = 1_000;
-/// How long an answer may take.
+/// How long a response may take.
 const PATIENCE: Duration = Duration::from_secs(120);
 
 /// Topics of the documents.
@@ -194,7 +194,7 @@ impl Load {
         let mut random = Random(seed);
         let total: usize = OPERATIONS.iter().map(|(weight, ..)| weight).sum();
         while !self.stopped.load(Ordering::Relaxed) {
-            let begun = Instant::now();
+            let started = Instant::now();
             if !self.paused.load(Ordering::Relaxed) {
                 let mut choice = random.below(total);
                 let chosen = OPERATIONS.iter().find(|(weight, ..)| match choice.checked_sub(*weight) {
@@ -209,7 +209,7 @@ impl Load {
                 let (status, body) = self.caller.send(&request);
                 self.note(name, status, request.expected, &body);
             }
-            std::thread::sleep(period.saturating_sub(begun.elapsed()));
+            std::thread::sleep(period.saturating_sub(started.elapsed()));
         }
     }
 
@@ -233,7 +233,7 @@ impl Load {
         self.stopped.load(Ordering::Relaxed)
     }
 
-    /// Counts an answer. The server may report at any time that it is full.
+    /// Counts a response. The server may report at any time that it is full.
     pub fn note(&self, name: &str, status: u16, expected: &[u16], body: &str) {
         *self.outcomes.lock().expect("no panic").entry((name.to_owned(), status)).or_default() += 1;
         if !expected.contains(&status) && status != 503 {
@@ -304,7 +304,7 @@ impl Caller {
         Self { agent: config.into(), base: base.to_owned() }
     }
 
-    /// Returns status and body; status 0 if there was no answer.
+    /// Returns status and body; status 0 if there was no response.
     pub fn call(&self, method: &'static str, path: &str, body: Option<&str>) -> (u16, String) {
         let body = body.map(str::to_owned);
         self.send(&Request { body, ..Request::new(method, path, &[]) })
@@ -316,7 +316,7 @@ impl Caller {
         if let Some(key) = key {
             builder = builder.header("idempotency-key", key);
         }
-        let answer = match body {
+        let response = match body {
             Some(body) => {
                 let media = if path.ends_with("/import") { "application/x-ndjson" } else { "application/json" };
                 let request = builder.header("content-type", media).body(body.clone()).expect("a request");
@@ -324,11 +324,11 @@ impl Caller {
             }
             None => self.agent.run(builder.body(()).expect("a request")),
         };
-        let read = |mut answer: ureq::http::Response<ureq::Body>| {
-            let body = answer.body_mut().with_config().limit(1 << 30).read_to_vec()?;
-            Ok((answer.status().as_u16(), String::from_utf8_lossy(&body).into_owned()))
+        let read = |mut response: ureq::http::Response<ureq::Body>| {
+            let body = response.body_mut().with_config().limit(1 << 30).read_to_vec()?;
+            Ok((response.status().as_u16(), String::from_utf8_lossy(&body).into_owned()))
         };
-        answer.and_then(read).unwrap_or_else(|error: ureq::Error| (0, error.to_string()))
+        response.and_then(read).unwrap_or_else(|error: ureq::Error| (0, error.to_string()))
     }
 }
 

@@ -74,11 +74,11 @@ fn main() {
         let folder = tempfile::tempdir().unwrap();
         let mut filled = None;
         if direct {
-            let begun = Instant::now();
+            let since = Instant::now();
             let kept = std::env::var_os("FILLED").map_or_else(|| folder.path().join("filled"), PathBuf::from);
             if !kept.join(DATABASE).exists() {
                 fill_database(&kept, &data);
-                println!("{count} documents stored without an index in {:.1?}", begun.elapsed());
+                println!("{count} documents stored without an index in {:.1?}", since.elapsed());
             }
             filled = Some(kept.join(DATABASE));
         }
@@ -107,7 +107,7 @@ fn measure(place: &Path, quantization: &str, data: &Clusters, exact: &[Vec<usize
     assert_eq!(server.client().post("/v1/collections", &body).0, 201);
     let empty = memory(server.id());
 
-    let begun = Instant::now();
+    let since = Instant::now();
     let server = match filled {
         None => {
             write(&server.client(), data);
@@ -125,22 +125,22 @@ fn measure(place: &Path, quantization: &str, data: &Clusters, exact: &[Vec<usize
             server
         }
     };
-    let worked = begun.elapsed();
+    let worked = since.elapsed();
     let written = less(memory(server.id()), empty);
-    let begun = Instant::now();
+    let since = Instant::now();
     assert!(server.terminate_within(PATIENCE).success());
-    let took = [worked, begun.elapsed()];
+    let took = [worked, since.elapsed()];
     let index = process::folder_bytes(place, &|name| name.starts_with("index."));
     let database = process::folder_bytes(&place.join("collections"), &|name| name.starts_with(DATABASE));
 
-    let begun = Instant::now();
+    let since = Instant::now();
     let server = start(place);
     let client = server.client();
     while !client.try_post("/v1/collections/bench/search", &query(&data.queries[0])).is_ok_and(|(status, _)| status == 200) {
-        assert!(begun.elapsed() < PATIENCE, "no answer");
+        assert!(since.elapsed() < PATIENCE, "no response");
         std::thread::sleep(Duration::from_millis(5));
     }
-    let answers = begun.elapsed();
+    let answers = since.elapsed();
     client.wait_until("the server is ready", |client| client.get("/readyz").0 == 200);
     let started = less(memory(server.id()), empty);
     let found: Vec<Vec<usize>> = data.queries.iter().map(|values| numbers(&client, values)).collect();

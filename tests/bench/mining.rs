@@ -66,13 +66,13 @@ fn measure(first: Rows, second: Rows) {
     let size = first.len();
     let dots = dots(&first, &second);
     println!("| {size} | offline, dot products (scaled) | {dots:.1?} | {dots:.1?} | 1 | | |");
-    let begun = Instant::now();
+    let started = Instant::now();
     let (forward, backward) = products(&first, &second);
-    let compared = begun.elapsed();
+    let compared = started.elapsed();
     let scores = MarginScores::new(&forward, &backward, Margin::Ratio).unwrap();
     let exact: HashSet<(String, String)> =
         propose(Strategy::MaxScore, &scores).into_iter().map(|pair| (pair.first.to_string(), pair.second.to_string())).collect();
-    let offline = begun.elapsed();
+    let offline = started.elapsed();
     let against = |time: Duration| (dots.as_secs_f64() / time.as_secs_f64(), offline.as_secs_f64() / time.as_secs_f64());
     println!("| {size} | offline, matrix products | {offline:.1?} | {compared:.1?} | {:.1} | 1 | 1 |", against(offline).0);
 
@@ -81,9 +81,9 @@ fn measure(first: Rows, second: Rows) {
     fill(&client, "first", &first);
     fill(&client, "second", &second);
     for (name, choice) in [("default", None), ("exact", Some(true)), ("through the indexes", Some(false))] {
-        let begun = Instant::now();
+        let started = Instant::now();
         let (job, pairs) = mined(&client, choice);
-        let all = begun.elapsed();
+        let all = started.elapsed();
         let (to_dots, to_products) = against(all);
         let found = pairs.intersection(&exact).count();
         let agreement = 2.0 * found as f64 / (pairs.len() + exact.len()) as f64;
@@ -112,7 +112,7 @@ fn dots(first: &[Vec<f32>], second: &[Vec<f32>]) -> Duration {
     const FIRSTS: usize = 32;
     const SECONDS: usize = 256;
     let part = first.len() / DOTS_PART;
-    let begun = Instant::now();
+    let started = Instant::now();
     on_all_cores(part.div_ceil(FIRSTS), |at| {
         let rows = at * FIRSTS..part.min((at + 1) * FIRSTS);
         let mut bars = vec![[f32::NEG_INFINITY; NEIGHBORS]; rows.len()];
@@ -128,7 +128,7 @@ fn dots(first: &[Vec<f32>], second: &[Vec<f32>]) -> Duration {
         }
         std::hint::black_box((bars, back));
     });
-    begun.elapsed().mul_f64(first.len() as f64 / part as f64)
+    started.elapsed().mul_f64(first.len() as f64 / part as f64)
 }
 
 fn keep(best: &mut [f32; NEIGHBORS], cosine: f32) {
@@ -173,7 +173,7 @@ fn lists(blocks: &[(Block, Mutex<Nearest>)], others: usize) -> NeighborLists {
 
 fn fill(client: &Client, name: &str, rows: &[Vec<f32>]) {
     assert_eq!(client.post("/v1/collections", &json!({"name": name, "dimension": DIMENSION})).0, 201);
-    let begun = Instant::now();
+    let started = Instant::now();
     for (batch, rows) in rows.chunks(BATCH).enumerate() {
         let document = |(at, row): (usize, &Vec<f32>)| {
             let number = batch * BATCH + at;
@@ -183,7 +183,7 @@ fn fill(client: &Client, name: &str, rows: &[Vec<f32>]) {
         let (status, body) = client.post(&format!("/v1/collections/{name}/documents"), &json!({"documents": documents}));
         assert_eq!(status, 200, "{body}");
     }
-    println!("<!-- {name}: {} sentences stored and indexed in {:.1?} -->", rows.len(), begun.elapsed());
+    println!("<!-- {name}: {} sentences stored and indexed in {:.1?} -->", rows.len(), started.elapsed());
 }
 
 fn mined(client: &Client, exact: Option<bool>) -> (Value, HashSet<(String, String)>) {

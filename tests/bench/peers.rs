@@ -4,7 +4,7 @@
 //! Both get the same documents in the same batches from the same client code, and both must return text and metadata of each
 //! hit. `CHROMA` names Chroma's program (`make bench` installs it into `.runtime/chroma`), `DOCUMENTS` sets the number of
 //! documents. Dragoman answers a batch when it is durable and searchable. Chroma answers when it is in its log, and adds it to
-//! its graph afterwards, so the time until the first answer counts too.
+//! its graph afterwards, so the time until the first response counts too.
 
 mod chroma;
 mod clusters;
@@ -55,7 +55,7 @@ fn main() {
     println!("{documents} documents of {DIMENSION} values, in batches of {BATCH} from {WRITERS} clients");
     println!("| | Dragoman | Chroma | ratio |\n|---|---:|---:|---:|");
     row("documents/s until acknowledged", ours_in.acknowledged, theirs_in.acknowledged);
-    row("documents/s until the first answer", ours_in.answered, theirs_in.answered);
+    row("documents/s until the first response", ours_in.answered, theirs_in.answered);
     let mut rates: [[Vec<f64>; 2]; 2] = Default::default();
     for _ in 0..ROUNDS {
         for (place, peer) in [&ours, &theirs].into_iter().enumerate() {
@@ -68,7 +68,7 @@ fn main() {
     row(&format!("queries/s, {CLIENTS} clients, top {LIMIT}"), plain_ours, plain_theirs);
     row(&format!("queries/s, the same, a filter that keeps 1 in {BUCKETS}"), filtered_ours, filtered_theirs);
     for (name, filtered, exact) in [("recall@10", false, &exact), ("recall@10, filtered", true, &exact_filtered)] {
-        let [ours, theirs] = [&ours, &theirs].map(|peer| recall(exact, &peer.answers(&data, filtered)));
+        let [ours, theirs] = [&ours, &theirs].map(|peer| recall(exact, &peer.responses(&data, filtered)));
         println!("| {name} | {ours:.4} | {theirs:.4} | |");
     }
     println!("| resident MB | {} | {} | |", ours.resident_mb(), theirs.resident_mb());
@@ -132,17 +132,17 @@ impl Peer {
         matches!(self.running, Running::Dragoman(_))
     }
 
-    /// Writes all documents, and waits for the first answer to a query.
+    /// Writes all documents, and waits for the first response to a query.
     fn fill(&self, data: &Clusters) -> Filled {
         let numbers: Vec<usize> = (0..data.stored.len()).collect();
         let requests: Vec<Vec<u8>> =
             numbers.chunks(BATCH).map(|batch| post(&self.write_path, &self.batch(data, batch))).collect();
-        let begun = Instant::now();
+        let started = Instant::now();
         let per_second = rate(&self.address, &requests, requests.len(), WRITERS);
         let acknowledged = per_second * BATCH as f64;
         let query = self.query(&data.queries[0], false);
         Connection::open(&self.address).exchange(&query);
-        Filled { acknowledged, answered: data.stored.len() as f64 / begun.elapsed().as_secs_f64() }
+        Filled { acknowledged, answered: data.stored.len() as f64 / started.elapsed().as_secs_f64() }
     }
 
     fn batch(&self, data: &Clusters, numbers: &[usize]) -> Value {
@@ -186,15 +186,15 @@ impl Peer {
     }
 
     /// The documents that each evaluated query finds.
-    fn answers(&self, data: &Clusters, filtered: bool) -> Vec<Vec<usize>> {
+    fn responses(&self, data: &Clusters, filtered: bool) -> Vec<Vec<usize>> {
         let mut connection = Connection::open(&self.address);
         let mut one = |query: &Vec<f32>| {
-            let answer: Value = serde_json::from_slice(&connection.exchange(&self.query(query, filtered))).expect("JSON");
+            let response: Value = serde_json::from_slice(&connection.exchange(&self.query(query, filtered))).expect("JSON");
             let id = |id: &Value| id.as_str().and_then(|text| text.parse().ok()).expect("a number");
             if self.is_ours() {
-                answer["hits"].as_array().expect("hits").iter().map(|hit| id(&hit["id"])).collect()
+                response["hits"].as_array().expect("hits").iter().map(|hit| id(&hit["id"])).collect()
             } else {
-                answer["ids"][0].as_array().expect("ids").iter().map(id).collect()
+                response["ids"][0].as_array().expect("ids").iter().map(id).collect()
             }
         };
         data.queries.iter().take(JUDGED).map(&mut one).collect()

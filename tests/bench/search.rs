@@ -82,10 +82,10 @@ fn times(server: &Server, questions: &[String]) {
         let (mut times, mut computed) = (Vec::new(), Duration::ZERO);
         for (number, text) in questions.iter().cycle().take(WARM_UP + TIMED).enumerate() {
             let request = post(&format!("{COLLECTION}/search"), &question(text, mode));
-            let (before, begun) = (server.computed(), Instant::now());
+            let (before, started) = (server.computed(), Instant::now());
             connection.exchange(&request);
             if number >= WARM_UP {
-                times.push(begun.elapsed());
+                times.push(started.elapsed());
                 computed += server.computed().saturating_sub(before);
             }
         }
@@ -131,9 +131,9 @@ fn recalls(address: &str, passages: &[Passage], questions: &[String]) {
         let mut measured = |bodies: Vec<Value>| {
             let (mut hits, mut all, mut took) = (0, 0, Vec::new());
             for (body, exact) in bodies.iter().zip(&exact) {
-                let begun = Instant::now();
+                let started = Instant::now();
                 let found = search(body);
-                took.push(begun.elapsed());
+                took.push(started.elapsed());
                 hits += exact.iter().filter(|id| found.contains(id)).count();
                 all += exact.len();
             }
@@ -246,8 +246,8 @@ fn embeddings(address: &str, texts: &[String]) -> Vec<Value> {
     let mut connection = Connection::open(address);
     let mut all = Vec::with_capacity(texts.len());
     for batch in texts.chunks(EMBEDDED) {
-        let answer = connection.call("/v1/embeddings", &json!({ "input": batch }));
-        all.extend(answer["data"].as_array().expect("embeddings").iter().map(|one| one["embedding"].clone()));
+        let response = connection.call("/v1/embeddings", &json!({ "input": batch }));
+        all.extend(response["data"].as_array().expect("embeddings").iter().map(|one| one["embedding"].clone()));
     }
     all
 }

@@ -29,10 +29,10 @@ pub fn fill(addresses: &[&str], passages: &[Passage]) -> Duration {
     let documents: Vec<Value> = passages.iter().enumerate().map(document).collect();
     let path = format!("{COLLECTION}/documents");
     let requests: Vec<Vec<u8>> = documents.chunks(BATCH).map(|batch| post(&path, &json!({ "documents": batch }))).collect();
-    let begun = Instant::now();
+    let started = Instant::now();
     rate_over(addresses, &requests, requests.len(), WRITERS);
     addresses.iter().for_each(|address| wait(address));
-    begun.elapsed()
+    started.elapsed()
 }
 
 /// Waits until everything is embedded and every search mode answers.
@@ -58,7 +58,7 @@ pub fn question(text: &str, mode: &str) -> Value {
     json!({"query": text, "mode": mode, "limit": LIMIT})
 }
 
-/// The documents in an answer.
-pub fn ids(answer: &Value) -> Vec<String> {
-    answer["hits"].as_array().expect("hits").iter().map(|hit| hit["id"].as_str().expect("an id").to_owned()).collect()
+/// The documents in a response.
+pub fn ids(response: &Value) -> Vec<String> {
+    response["hits"].as_array().expect("hits").iter().map(|hit| hit["id"].as_str().expect("an id").to_owned()).collect()
 }

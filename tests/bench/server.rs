@@ -84,8 +84,8 @@ impl Server {
 
     /// Waits until it is nearly idle, for two minutes at most, so that start-up work is not measured.
     pub fn rest(&self) {
-        let begun = Instant::now();
-        while begun.elapsed() < Duration::from_secs(120) {
+        let started = Instant::now();
+        while started.elapsed() < Duration::from_secs(120) {
             let before = self.ticks();
             std::thread::sleep(Duration::from_secs(1));
             if self.ticks() <= before + 1 {

@@ -47,9 +47,9 @@ fn main() {
 
     let mut random = Random(7);
     let centers: Vec<Vec<f32>> = (0..CENTERS).map(|_| (0..dimension).map(|_| signed(&mut random)).collect()).collect();
-    let begun = Instant::now();
+    let started = Instant::now();
     fill(&collection, 0..documents, &centers, &mut random);
-    println!("{documents} documents of {dimension} values stored in {:.1?}", begun.elapsed());
+    println!("{documents} documents of {dimension} values stored in {:.1?}", started.elapsed());
 
     restart(data, &model, "without a saved index");
     for name in ["documents.sqlite", "index.usearch"] {
@@ -59,9 +59,9 @@ fn main() {
     forget_pages(&collection);
     restart(data, &model, "from the saved index, of whose files nothing is in memory");
     let store = open(&collection);
-    let begun = Instant::now();
+    let started = Instant::now();
     let damage = store.check(1).expect("the check runs");
-    println!("a check of all pages, documents and embeddings: {:.1?}, {} findings", begun.elapsed(), damage.len());
+    println!("a check of all pages, documents and embeddings: {:.1?}, {} findings", started.elapsed(), damage.len());
     store.close().expect("the store closes");
     for part in [100, 10] {
         let begin = documents * 2 + documents / part;
@@ -143,15 +143,15 @@ fn document(number: usize) -> PreparedDocument {
 
 /// Starts the server; measures until it listens, until it answers a search, and until it is ready; stops it cleanly.
 fn restart(data: &Path, model: &str, what: &str) {
-    let begun = Instant::now();
+    let started = Instant::now();
     let server = Program::spawn(program_command(data, model));
-    let listening = begun.elapsed();
+    let listening = started.elapsed();
     let client = server.client();
-    let mut answers = None;
+    let mut responses = None;
     let mut progress = Vec::new();
     loop {
-        if answers.is_none() && search(&client) {
-            answers = Some(begun.elapsed());
+        if responses.is_none() && search(&client) {
+            responses = Some(started.elapsed());
         }
         let (status, body) = client.get("/readyz");
         if status == 200 {
@@ -160,15 +160,15 @@ fn restart(data: &Path, model: &str, what: &str) {
         progress.extend(body["errors"][0]["detail"].as_str().map(str::to_owned));
         std::thread::sleep(Duration::from_millis(5));
     }
-    let ready = begun.elapsed();
-    let answers = answers.unwrap_or(ready);
-    println!("{what}: listens after {listening:.2?}, answers after {answers:.2?}, ready after {ready:.2?}");
+    let ready = started.elapsed();
+    let responses = responses.unwrap_or(ready);
+    println!("{what}: listens after {listening:.2?}, answers after {responses:.2?}, ready after {ready:.2?}");
     progress.dedup();
     let shown = progress.len().div_ceil(5).max(1);
     progress.iter().step_by(shown).for_each(|line| println!("    {line}"));
-    let begun = Instant::now();
+    let started = Instant::now();
     assert!(server.terminate_within(PATIENCE).success());
-    println!("    stopped in {:.2?}", begun.elapsed());
+    println!("    stopped in {:.2?}", started.elapsed());
 }
 
 fn search(client: &Client) -> bool {

@@ -162,9 +162,9 @@ fn rates(stores: &[Store], requests: &[Vec<u8>]) -> Vec<f64> {
 fn milliseconds(store: &Store, requests: &[Vec<u8>]) -> f64 {
     let mut connection = Connection::open(store.servers[0].address());
     let timed = |request: &Vec<u8>| -> Duration {
-        let begun = Instant::now();
+        let started = Instant::now();
         connection.exchange(request);
-        begun.elapsed()
+        started.elapsed()
     };
     median(requests.iter().take(TIMED).map(timed).collect()).as_secs_f64() * 1e3
 }

@@ -83,9 +83,9 @@ fn main() {
 }
 
 fn time(connection: &mut Connection, request: &[u8]) -> Duration {
-    let begun = Instant::now();
+    let started = Instant::now();
     connection.exchange(request);
-    begun.elapsed()
+    started.elapsed()
 }
 
 fn embedded_per_second(bundle: &Bundle, texts: &[String]) -> f64 {
@@ -94,7 +94,7 @@ fn embedded_per_second(bundle: &Bundle, texts: &[String]) -> f64 {
     let runtime = tokio::runtime::Runtime::new().expect("a runtime");
     let next = std::sync::atomic::AtomicUsize::new(0);
     let batches: Vec<&[String]> = texts.chunks(BATCH).collect();
-    let begun = Instant::now();
+    let started = Instant::now();
     std::thread::scope(|scope| {
         for _ in 0..WRITERS {
             scope.spawn(|| {
@@ -104,7 +104,7 @@ fn embedded_per_second(bundle: &Bundle, texts: &[String]) -> f64 {
             });
         }
     });
-    let rate = texts.len() as f64 / begun.elapsed().as_secs_f64();
+    let rate = texts.len() as f64 / started.elapsed().as_secs_f64();
     embedder.stop();
     rate
 }

@@ -33,13 +33,13 @@ impl Connection {
         Self { stream: BufReader::with_capacity(64 << 10, stream), line: String::new() }
     }
 
-    /// Sends a request and reads its whole answer; an error status ends the benchmark.
+    /// Sends a request and reads its whole response; an error status ends the benchmark.
     pub fn exchange(&mut self, request: &[u8]) -> Vec<u8> {
         self.stream.get_mut().write_all(request).expect("the request is sent");
         let (mut length, mut ok) = (0, false);
         loop {
             self.line.clear();
-            self.stream.read_line(&mut self.line).expect("the answer has a head");
+            self.stream.read_line(&mut self.line).expect("the response has a head");
             let text = self.line.trim_end().to_ascii_lowercase();
             ok |= text.starts_with("http/1.1 20");
             if let Some(value) = text.strip_prefix("content-length:") {
@@ -50,7 +50,7 @@ impl Connection {
             }
         }
         let mut body = vec![0; length];
-        self.stream.read_exact(&mut body).expect("the answer has a body");
+        self.stream.read_exact(&mut body).expect("the response has a body");
         assert!(ok && length > 0, "{}", String::from_utf8_lossy(&body));
         body
     }
@@ -58,12 +58,12 @@ impl Connection {
     /// The response body of a path.
     pub fn get(&mut self, path: &str) -> Value {
         let request = format!("GET {path} HTTP/1.1\r\nhost: localhost\r\n\r\n");
-        serde_json::from_slice(&self.exchange(request.as_bytes())).expect("the answer is JSON")
+        serde_json::from_slice(&self.exchange(request.as_bytes())).expect("the response is JSON")
     }
 
     /// The same, parsed as JSON.
     pub fn call(&mut self, path: &str, body: &Value) -> Value {
-        serde_json::from_slice(&self.exchange(&post(path, body))).expect("the answer is JSON")
+        serde_json::from_slice(&self.exchange(&post(path, body))).expect("the response is JSON")
     }
 }
 
@@ -75,7 +75,7 @@ pub fn rate(address: &str, requests: &[Vec<u8>], total: usize, clients: usize) -
 /// The same, with the clients distributed over several servers.
 pub fn rate_over(addresses: &[&str], requests: &[Vec<u8>], total: usize, clients: usize) -> f64 {
     let next = AtomicUsize::new(0);
-    let begun = Instant::now();
+    let started = Instant::now();
     std::thread::scope(|scope| {
         for address in addresses.iter().cycle().take(clients) {
             let next = &next;
@@ -91,5 +91,5 @@ pub fn rate_over(addresses: &[&str], requests: &[Vec<u8>], total: usize, clients
             });
         }
     });
-    total as f64 / begun.elapsed().as_secs_f64()
+    total as f64 / started.elapsed().as_secs_f64()
 }

@@ -29,8 +29,8 @@ fn a_classifier_is_trained_used_and_deleted() {
     assert!(listed.expect(0).lines().nth(1).unwrap().starts_with("topics  knn   ready       2         4"), "{}", listed.out);
     assert!(run(url, &["classifiers", "show", "topics"]).expect(0).contains("\nknn.neighbors"));
 
-    let told = run(url, &["classifiers", "predict", "topics", "rain and wind", "late goal decides", "--explain", "1"]);
-    let lines: Vec<&str> = told.expect(0).lines().collect();
+    let output = run(url, &["classifiers", "predict", "topics", "rain and wind", "late goal decides", "--explain", "1"]);
+    let lines: Vec<&str> = output.expect(0).lines().collect();
     assert_eq!(lines[0], "weather\t100.0%\train and wind");
     assert!(lines[1].starts_with("  1.0000\t") && lines[1].ends_with("\tweather\train and wind"), "{lines:?}");
     assert_eq!((lines[2], lines.len()), ("sports\t100.0%\tlate goal decides", 4));
@@ -96,9 +96,9 @@ fn a_failed_training_job_and_an_invalid_example_line_are_reported() {
     let script = Script::of(&[("201 Created", made), ("200 OK", &failed)]);
     let source = ["--collection", "news", "--field", "topic", "--filter", r#"{"field": "year", "eq": 2026}"#];
     let train = [&["classifiers", "train", "topics", "--kind", "mlp"][..], &source].concat();
-    let told = run(&script.url, &train);
-    assert_eq!(told.code, 1, "{told:?}");
-    assert!(told.err.contains("the job failed: model_mismatch: another model"), "{}", told.err);
+    let output = run(&script.url, &train);
+    assert_eq!(output.code, 1, "{output:?}");
+    assert!(output.err.contains("the job failed: model_mismatch: another model"), "{}", output.err);
     assert!(
         script.requests()[0].contains(r#""source":{"collection":"news","field":"topic","filter":{"field":"year","eq":2026}}"#)
     );
@@ -122,9 +122,9 @@ fn an_example_that_the_server_refuses_is_reported_by_its_line() {
         .to_string();
         for action in [&["train", "topics", "--kind", "knn"][..], &["evaluate", "topics"]] {
             let script = Script::of(&[("422 Unprocessable Entity", &refusal)]);
-            let told = run(&script.url, &[&["classifiers"][..], action, &["--examples", file]].concat());
-            assert_eq!(told.code, 1, "{told:?}");
-            assert!(told.err.starts_with(&format!("error: invalid_request: {expect}: must be short")), "{}", told.err);
+            let output = run(&script.url, &[&["classifiers"][..], action, &["--examples", file]].concat());
+            assert_eq!(output.code, 1, "{output:?}");
+            assert!(output.err.starts_with(&format!("error: invalid_request: {expect}: must be short")), "{}", output.err);
         }
     };
     check("/examples/1/text", &format!("line 3 of {file}, text"));

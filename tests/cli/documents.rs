@@ -31,11 +31,11 @@ fn valid_lines_are_stored_and_invalid_ones_reported() {
     let run_upsert = |arguments: &[&str], input: &str| run_with(dragoman(client.url(), arguments), input.as_bytes());
     let first = run_upsert(&["documents", "upsert", "news"], LINES);
     first.expect(3);
-    let told: Vec<&str> = first.err.lines().collect();
-    assert_eq!(told.len(), 3, "{told:?}");
-    assert!(told.contains(&"line 3 (blank): /text: must not be blank"), "{told:?}");
-    assert!(told.iter().any(|line| line.starts_with("line 4: is not valid JSON: ")), "{told:?}");
-    assert_eq!(told[2], "created 2, updated 0, failed 2");
+    let lines: Vec<&str> = first.err.lines().collect();
+    assert_eq!(lines.len(), 3, "{lines:?}");
+    assert!(lines.contains(&"line 3 (blank): /text: must not be blank"), "{lines:?}");
+    assert!(lines.iter().any(|line| line.starts_with("line 4: is not valid JSON: ")), "{lines:?}");
+    assert_eq!(lines[2], "created 2, updated 0, failed 2");
 
     let again = run_upsert(&["documents", "upsert", "news", "-", "--json"], LINES);
     let last = again.expect(3).lines().last().unwrap();

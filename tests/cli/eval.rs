@@ -129,9 +129,9 @@ fn retrieval_and_similarity_are_measured() {
 #[test]
 fn a_report_is_printed_as_a_table_or_written_to_a_file() {
     let measured = Measured::start();
-    let told = measured.eval(&["pairs"]);
+    let output = measured.eval(&["pairs"]);
     let line = "| af Afrikaans          |        100.0 |        100.0 |         0.0 |         0.0 |           2 |";
-    assert!(told.expect(0).lines().any(|got| got == line), "{}", told.out);
+    assert!(output.expect(0).lines().any(|got| got == line), "{}", output.out);
     let path = measured.folder.path().join("report.json");
     assert_eq!(measured.eval(&["sts", "--output", path.to_str().unwrap()]).expect(0), "");
     let report: Value = serde_json::from_str(&fs::read_to_string(&path).unwrap()).unwrap();
@@ -167,9 +167,9 @@ fn server_classifiers_are_compared_with_the_same_network_run_locally() {
     assert_eq!((&methods["knn"]["languages"]["de"], &methods["knn"]["languages"]["fr"]), (&json!(100.0), &json!(100.0)));
     assert_eq!(methods["mlp"], methods["offline"]);
     measured.check_nothing_left();
-    let told = measured.eval(&["classification", "--kind", "knn"]);
-    assert!(told.expect(0).starts_with("sib200, trained in en English, accuracy in percent:\n"), "{}", told.out);
-    assert!(told.out.lines().any(|line| line == "| mean of the others    |    100.0 |     58.3 |"), "{}", told.out);
+    let output = measured.eval(&["classification", "--kind", "knn"]);
+    assert!(output.expect(0).starts_with("sib200, trained in en English, accuracy in percent:\n"), "{}", output.out);
+    assert!(output.out.lines().any(|line| line == "| mean of the others    |    100.0 |     58.3 |"), "{}", output.out);
     let papers = measured.eval(&["classification"]);
     assert!(papers.expect(0).contains("deviation of 5 runs"), "{}", papers.out);
 }
@@ -179,9 +179,9 @@ fn classification_is_not_evaluated_if_the_server_has_another_model() {
     let measured = Measured::start();
     let kinds: [&[&str]; 3] = [&[], &["--kind", "knn"], &["--kind", "offline"]];
     for kind in kinds {
-        let told = measured.eval(&[&["classification", "--model", "other"], kind].concat());
-        assert_eq!((told.code, told.out.as_str()), (1, ""), "{kind:?} {told:?}");
-        assert!(told.err.starts_with("error: unknown_model: "), "{kind:?} {}", told.err);
+        let output = measured.eval(&[&["classification", "--model", "other"], kind].concat());
+        assert_eq!((output.code, output.out.as_str()), (1, ""), "{kind:?} {output:?}");
+        assert!(output.err.starts_with("error: unknown_model: "), "{kind:?} {}", output.err);
     }
     measured.eval(&["classification", "--kind", "knn", "--model", "fake"]).expect(0);
     measured.check_nothing_left();
@@ -204,9 +204,9 @@ fn check_files(task: &str, files: &[(&str, &str)], expect: &str) {
 #[track_caller]
 fn check_folder(task: &[&str], folder: &Path, files: &[(&str, &str)], expect: &str) {
     files.iter().for_each(|(name, content)| fs::write(folder.join(name), content).unwrap());
-    let told = run(NOWHERE, &[&["eval"], task, &["--data", folder.to_str().unwrap()]].concat());
-    assert_eq!((told.code, told.out.as_str()), (1, ""), "{told:?}");
-    assert!(told.err.trim_end().ends_with(expect), "{}", told.err);
+    let output = run(NOWHERE, &[&["eval"], task, &["--data", folder.to_str().unwrap()]].concat());
+    assert_eq!((output.code, output.out.as_str()), (1, ""), "{output:?}");
+    assert!(output.err.trim_end().ends_with(expect), "{}", output.err);
 }
 
 #[test]
@@ -324,10 +324,10 @@ fn a_folder_without_data_files_is_reported() {
         fs::write(folder.path().join(name), "0\n").unwrap();
     }
     for task in TASKS {
-        let told = run(NOWHERE, &["eval", task, "--data", folder.path().to_str().unwrap()]);
-        assert_eq!((told.code, told.out.as_str()), (1, ""), "{told:?}");
+        let output = run(NOWHERE, &["eval", task, "--data", folder.path().to_str().unwrap()]);
+        assert_eq!((output.code, output.out.as_str()), (1, ""), "{output:?}");
         let expect = if task == "search" { "queries.tsv" } else { "no usable data in " };
-        assert!(told.err.contains(expect), "{task}: {}", told.err);
+        assert!(output.err.contains(expect), "{task}: {}", output.err);
     }
 }
 
@@ -336,9 +336,9 @@ fn every_task_names_an_unreachable_server() {
     let folder = tempfile::tempdir().unwrap();
     files(folder.path());
     for task in TASKS {
-        let told = run(NOWHERE, &["eval", task, "--data", folder.path().to_str().unwrap()]);
-        assert_eq!((told.code, told.out.as_str()), (1, ""), "{told:?}");
-        assert!(told.err.starts_with("error: cannot reach the server at http://127.0.0.1:1: "), "{task}: {}", told.err);
+        let output = run(NOWHERE, &["eval", task, "--data", folder.path().to_str().unwrap()]);
+        assert_eq!((output.code, output.out.as_str()), (1, ""), "{output:?}");
+        assert!(output.err.starts_with("error: cannot reach the server at http://127.0.0.1:1: "), "{task}: {}", output.err);
     }
 }
 
@@ -354,9 +354,9 @@ fn every_task_reports_a_wrong_key() {
     for task in TASKS {
         let mut command = dragoman(server.client().url(), &["eval", task, "--data", data.to_str().unwrap()]);
         command.env("DRAGOMAN_KEY", "open-sesame-and-let-me-in");
-        let told = run_with(command, b"");
-        assert_eq!((told.code, told.out.as_str()), (1, ""), "{told:?}");
-        assert!(told.err.starts_with("error: unauthorized: "), "{task}: {}", told.err);
+        let output = run_with(command, b"");
+        assert_eq!((output.code, output.out.as_str()), (1, ""), "{output:?}");
+        assert!(output.err.starts_with("error: unauthorized: "), "{task}: {}", output.err);
     }
 }
 

@@ -122,15 +122,15 @@ fn search_is_scored_over_all_the_same_and_the_other_languages() {
 #[test]
 fn by_default_every_mode_is_compared_with_full_mode() {
     let measured = Measured::start(&many());
-    let told = measured.eval(&["--languages", "same", "--balance-languages", "--exact"]);
-    assert!(told.expect(0).starts_with("Search of 12 documents, in percent:\n"), "{}", told.out);
+    let output = measured.eval(&["--languages", "same", "--balance-languages", "--exact"]);
+    assert!(output.expect(0).starts_with("Search of 12 documents, in percent:\n"), "{}", output.out);
     let first = |line: &str, cell: usize| line.split('|').nth(cell).unwrap().trim().to_owned();
-    let rows: Vec<&str> = told.out.lines().filter(|line| line.starts_with("| own lang.")).collect();
+    let rows: Vec<&str> = output.out.lines().filter(|line| line.starts_with("| own lang.")).collect();
     assert_eq!(rows.iter().map(|row| first(row, 2)).collect::<Vec<_>>(), ["full", "dense", "lexical", "hybrid"]);
     assert!(
-        told.out.contains("- Δ nDCG@10: difference from full; paired bootstrap over the queries, 10000 resamples\n"),
+        output.out.contains("- Δ nDCG@10: difference from full; paired bootstrap over the queries, 10000 resamples\n"),
         "{}",
-        told.out
+        output.out
     );
     measured.check_nothing_left();
 }
@@ -156,9 +156,9 @@ fn configurations_extend_the_request_and_are_compared_with_the_first() {
 fn unknown_modes_and_fields_are_refused_by_the_server() {
     let measured = Measured::start(&PLAIN);
     for arguments in [["--mode", "sideways"], ["--config", "a={\"sideways\": 1}"]] {
-        let told = measured.eval(&arguments);
-        assert_eq!((told.code, told.out.as_str()), (1, ""), "{told:?}");
-        assert!(told.err.contains("sideways") && !told.err.contains("documents"), "before storing documents: {}", told.err);
+        let output = measured.eval(&arguments);
+        assert_eq!((output.code, output.out.as_str()), (1, ""), "{output:?}");
+        assert!(output.err.contains("sideways") && !output.err.contains("documents"), "before storing documents: {}", output.err);
         measured.check_nothing_left();
     }
 }
@@ -170,11 +170,11 @@ fn beir_is_evaluated_with_titles_and_optional_languages() {
     assert_eq!((&report["queries"], &report["queries_unjudged"]), (&json!(3), &json!(1)));
     assert_eq!(row(&report, "all", "lexical")["all"], scores(2, 100.0));
     assert_eq!(row(&report, "same", "lexical")["all"]["queries"], 1, "a query without a language is not counted under 'same'");
-    let told = measured.eval(&["--mode", "lexical"]);
-    assert!(told.expect(0).contains("- queries without a relevant document, which are left out: 1 of 3\n"), "{}", told.out);
-    let told = measured.eval(&["--split", "dev"]);
-    assert_eq!(told.code, 1);
-    assert!(told.err.contains("dev.tsv"), "{}", told.err);
+    let output = measured.eval(&["--mode", "lexical"]);
+    assert!(output.expect(0).contains("- queries without a relevant document, which are left out: 1 of 3\n"), "{}", output.out);
+    let output = measured.eval(&["--split", "dev"]);
+    assert_eq!(output.code, 1);
+    assert!(output.err.contains("dev.tsv"), "{}", output.err);
 }
 
 #[test]
@@ -182,12 +182,12 @@ fn beir_documents_without_text_do_not_abort_the_evaluation() {
     let corpus = "{\"_id\": \"d1\", \"title\": \"Straßenbahn\", \"text\": \"\"}\n{\"_id\": \"d2\", \"title\": \"\", \"text\": \"図書館は駅の隣です。\"}\n{\"_id\": \"d3\", \"title\": \"\", \"text\": \"\"}\n";
     let qrels = "query-id\tcorpus-id\tscore\nq1\td1\t1\nq2\td2\t1\nq2\td3\t1\n";
     let measured = Measured::start(&[("corpus.jsonl", corpus), BEIR[1], ("qrels/test.tsv", qrels)]);
-    let told = measured.eval(&["--mode", "lexical", "--json"]);
-    let report = told.json().remove(0);
+    let output = measured.eval(&["--mode", "lexical", "--json"]);
+    let report = output.json().remove(0);
     assert_eq!(row(&report, "all", "lexical")["by_query"][0]["recall_at_10"], 100.0, "the title is the text: {report}");
     assert_eq!(row(&report, "all", "lexical")["by_query"][1]["recall_at_10"], 50.0, "a blank document is never found: {report}");
     assert_eq!(report["documents"], 2);
-    assert!(told.err.contains("left out 1 of 3 documents: neither a title nor a text\n"), "{}", told.err);
+    assert!(output.err.contains("left out 1 of 3 documents: neither a title nor a text\n"), "{}", output.err);
     measured.check_nothing_left();
 }
 
@@ -199,10 +199,10 @@ fn beir_titles_beyond_the_limit_are_cut() {
          {{\"_id\": \"d2\", \"title\": \"{longest}\", \"text\": \"図書館は駅の隣です。\"}}\n"
     );
     let measured = Measured::start(&[("corpus.jsonl", corpus.as_str()), BEIR[1], BEIR[2]]);
-    let told = measured.eval(&["--mode", "lexical", "--json"]);
-    let report = told.json().remove(0);
+    let output = measured.eval(&["--mode", "lexical", "--json"]);
+    let report = output.json().remove(0);
     assert_eq!(row(&report, "all", "lexical")["all"], scores(2, 100.0));
-    assert!(told.err.contains("cut 1 title at 1000 characters\n"), "{}", told.err);
+    assert!(output.err.contains("cut 1 title at 1000 characters\n"), "{}", output.err);
     measured.check_nothing_left();
 }
 
@@ -210,9 +210,9 @@ fn beir_titles_beyond_the_limit_are_cut() {
 fn only_the_named_model_is_evaluated() {
     let measured = Measured::start(&PLAIN);
     measured.eval(&["--mode", "lexical", "--model", "fake"]).expect(0);
-    let told = measured.eval(&["--mode", "lexical", "--model", "other"]);
-    assert_eq!((told.code, told.out.as_str()), (1, ""), "{told:?}");
-    assert!(told.err.starts_with("error: unknown_model: "), "{}", told.err);
+    let output = measured.eval(&["--mode", "lexical", "--model", "other"]);
+    assert_eq!((output.code, output.out.as_str()), (1, ""), "{output:?}");
+    assert!(output.err.starts_with("error: unknown_model: "), "{}", output.err);
     measured.check_nothing_left();
 
     let client = measured.server.client();
@@ -222,8 +222,8 @@ fn only_the_named_model_is_evaluated() {
         ("mine", "other", "--model: expected fake, the model of mine, got other"),
         ("points", "fake", "--model: expected none, because points has no model, got fake"),
     ] {
-        let told = measured.eval(&["--mode", "lexical", "--collection", collection, "--model", model]);
-        assert!(told.code == 1 && told.err.contains(expect), "{told:?}");
+        let output = measured.eval(&["--mode", "lexical", "--collection", collection, "--model", model]);
+        assert!(output.code == 1 && output.err.contains(expect), "{output:?}");
     }
 }
 
@@ -247,8 +247,8 @@ fn a_written_run_can_be_scored_again_without_a_server() {
     assert!(measured.path("dense.run").exists());
 
     let from = format!("mine={}", run_file.display());
-    let told = run(NOWHERE, &["eval", "search", "--data", data.to_str().unwrap(), "--from-run", &from, "--json"]);
-    let again = told.json().remove(0);
+    let output = run(NOWHERE, &["eval", "search", "--data", data.to_str().unwrap(), "--from-run", &from, "--json"]);
+    let again = output.json().remove(0);
     assert_eq!(again["documents"], Value::Null);
     assert_eq!(row(&again, "all", "mine")["all"], row(&report, "all", "lexical")["all"]);
     let beside = measured.report(&["--mode", "lexical", "--from-run", &from, "--languages", "all"]);
@@ -259,13 +259,13 @@ fn a_written_run_can_be_scored_again_without_a_server() {
 fn runs_can_be_written_without_relevance_judgments() {
     let measured = Measured::start(&PLAIN[..2]);
     let path = measured.path("hits.run");
-    let told = measured.eval(&["--mode", "lexical", "--run", path.to_str().unwrap()]);
-    assert_eq!(told.expect(0), "");
+    let output = measured.eval(&["--mode", "lexical", "--run", path.to_str().unwrap()]);
+    assert_eq!(output.expect(0), "");
     assert!(fs::read_to_string(path).unwrap().starts_with("q1 Q0 d1 1 "));
-    let told = measured.eval(&["--mode", "lexical"]);
-    assert_eq!(told.code, 1);
+    let output = measured.eval(&["--mode", "lexical"]);
+    assert_eq!(output.code, 1);
     let expect = "expected judgments in one of qrels, qrels.tsv, qrels.txt, got none";
-    assert!(told.err.contains(expect), "{}", told.err);
+    assert!(output.err.contains(expect), "{}", output.err);
 }
 
 #[test]
@@ -286,11 +286,11 @@ fn an_existing_collection_is_searched_and_not_deleted() {
     assert_eq!(client.get("/v1/collections/mine").1["documents"], 3);
 
     fs::write(measured.path("files/qrels.tsv"), "q1\td1\t1\nq2\td9\t1\n").unwrap();
-    let told = measured.eval(&["--collection", "mine"]);
-    assert_eq!((told.code, told.out.as_str()), (1, ""), "{told:?}");
-    assert!(told.err.contains("qrels: document id: expected an id of a document of mine, got d9"), "{}", told.err);
-    let told = measured.eval(&["--collection", "nobody"]);
-    assert!(told.err.contains("collection_not_found"), "{}", told.err);
+    let output = measured.eval(&["--collection", "mine"]);
+    assert_eq!((output.code, output.out.as_str()), (1, ""), "{output:?}");
+    assert!(output.err.contains("qrels: document id: expected an id of a document of mine, got d9"), "{}", output.err);
+    let output = measured.eval(&["--collection", "nobody"]);
+    assert!(output.err.contains("collection_not_found"), "{}", output.err);
 }
 
 /// Evaluates these files; expects an error that ends with this text.
@@ -302,9 +302,9 @@ fn check_files(files: &[(&str, &str)], expect: &str) {
         fs::create_dir_all(path.parent().unwrap()).unwrap();
         fs::write(path, content).unwrap();
     }
-    let told = run(NOWHERE, &["eval", "search", "--data", folder.path().to_str().unwrap()]);
-    assert_eq!((told.code, told.out.as_str()), (1, ""), "{told:?}");
-    assert!(told.err.trim_end().ends_with(expect), "{}", told.err);
+    let output = run(NOWHERE, &["eval", "search", "--data", folder.path().to_str().unwrap()]);
+    assert_eq!((output.code, output.out.as_str()), (1, ""), "{output:?}");
+    assert!(output.err.trim_end().ends_with(expect), "{}", output.err);
 }
 
 /// Expects an error if one of the files has this content instead.
@@ -394,8 +394,8 @@ fn invalid_arguments_are_refused_before_any_file_is_read() {
         ),
     ];
     for (arguments, expect) in cases {
-        let told = run(NOWHERE, &[&["eval", "search", "--data", "."], arguments].concat());
-        assert_eq!((told.code, told.out.as_str()), (2, ""), "{told:?}");
-        assert!(told.err.contains(expect), "{}", told.err);
+        let output = run(NOWHERE, &[&["eval", "search", "--data", "."], arguments].concat());
+        assert_eq!((output.code, output.out.as_str()), (2, ""), "{output:?}");
+        assert!(output.err.contains(expect), "{}", output.err);
     }
 }

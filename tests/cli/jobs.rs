@@ -41,10 +41,10 @@ fn an_import_is_followed_to_its_end_and_reports_failures() {
     command.arg(&failures).arg(&input);
     let run = run_with(command, b"");
     assert_eq!(run.expect(3), "");
-    let told: Vec<&str> = run.err.lines().collect();
-    assert_eq!(told[0], "created collection news");
-    assert_eq!(told[2..4], ["line 2 (b): invalid_request: /text: is blank", "line 3: malformed_json: EOF"]);
-    assert_eq!(told[4], "import succeeded: created 1,200, updated 0, failed 2");
+    let lines: Vec<&str> = run.err.lines().collect();
+    assert_eq!(lines[0], "created collection news");
+    assert_eq!(lines[2..4], ["line 2 (b): invalid_request: /text: is blank", "line 3: malformed_json: EOF"]);
+    assert_eq!(lines[4], "import succeeded: created 1,200, updated 0, failed 2");
     assert_eq!(fs::read_to_string(&failures).unwrap(), results);
     let requests = script.requests();
     assert!(requests[1].starts_with("POST /v1/collections/news/import HTTP/1.1\r\n"), "{requests:?}");
@@ -170,8 +170,8 @@ fn the_export_compression_follows_the_file_name() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("out.ndjson.zst");
     let collection = ("200 OK", r#"{"documents": 2}"#);
-    let export = |answer: &str| {
-        let script = Script::of(&[collection, (answer, "packed")]);
+    let export = |response: &str| {
+        let script = Script::of(&[collection, (response, "packed")]);
         let run = run(&script.url, &["export", "news", "--vectors", "-o", path.to_str().unwrap()]);
         (run, script.requests().remove(1))
     };

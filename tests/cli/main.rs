@@ -4,7 +4,6 @@
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 mod admin;
-mod answers;
 mod classifiers;
 mod collections;
 mod documents;
@@ -17,6 +16,7 @@ mod migration;
 mod mining;
 mod pipes;
 mod projections;
+mod responses;
 mod search;
 mod secure;
 mod usage;
@@ -92,20 +92,20 @@ struct Script {
 
 impl Script {
     /// Answers with these status lines and bodies.
-    fn of(answers: &[(&str, &str)]) -> Self {
+    fn of(responses: &[(&str, &str)]) -> Self {
         let whole =
             |(head, body): &(&str, &str)| format!("{head}\r\nconnection: close\r\ncontent-length: {}\r\n\r\n{body}", body.len());
-        Self::raw(answers.iter().map(whole).collect())
+        Self::raw(responses.iter().map(whole).collect())
     }
 
     /// Answers with these, complete except for the protocol at the start.
-    fn raw(answers: Vec<String>) -> Self {
+    fn raw(responses: Vec<String>) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let url = format!("http://{}", listener.local_addr().unwrap());
         let requests = Arc::new(Mutex::new(Vec::new()));
         let seen = Arc::clone(&requests);
         std::thread::spawn(move || {
-            for (answer, stream) in answers.into_iter().zip(listener.incoming()) {
+            for (response, stream) in responses.into_iter().zip(listener.incoming()) {
                 let mut stream = BufReader::new(stream.unwrap());
                 let mut head = String::new();
                 while !head.ends_with("\r\n\r\n") {
@@ -120,7 +120,7 @@ impl Script {
                 stream.read_exact(&mut body).unwrap();
                 head.push_str(&String::from_utf8(body).unwrap());
                 seen.lock().unwrap().push(head);
-                stream.get_mut().write_all(format!("HTTP/1.1 {answer}").as_bytes()).unwrap();
+                stream.get_mut().write_all(format!("HTTP/1.1 {response}").as_bytes()).unwrap();
             }
         });
         Self { url, requests }

@@ -179,10 +179,10 @@ fn meilisearch_responses_lists_and_dumps_are_imported() {
         { "isbn": 7, "text": BREAD, "lang": "fr", "results": ["kept"], "_vectors": { "default": { "embeddings": [[0.1]] } } },
         { "isbn": "b", "text": TRAIN, "lang": "de" },
     ]);
-    let answer = json!({ "results": documents, "offset": 0, "limit": 20, "total": 2 }).to_string();
+    let response = json!({ "results": documents, "offset": 0, "limit": 20, "total": 2 }).to_string();
     let dump = documents.as_array().unwrap().iter().map(|one| format!("{one}\n")).collect::<String>();
     let options = ["--from", "meilisearch", "--id-field", "isbn", "--language-field", "lang"];
-    for (name, content) in [("answer.json", answer), ("list.json", documents.to_string()), ("documents.jsonl", dump)] {
+    for (name, content) in [("answer.json", response), ("list.json", documents.to_string()), ("documents.jsonl", dump)] {
         import(&server, folder.path(), (name, content.as_bytes()), &options).expect(0);
         let expect = [document("7", BREAD, json!({ "results": ["kept"] })), document("b", TRAIN, json!({}))];
         assert_eq!(exported(&server, name.split('.').next().unwrap()), expect, "{name}");
@@ -268,8 +268,8 @@ fn the_final_counts_include_records_that_were_not_sent() {
     let done = import(&server, folder.path(), ("some.json", lines.as_bytes()), &["--from", "meilisearch"]);
     done.expect(3);
     assert!(done.err.ends_with("import succeeded: lines 4, created 1, updated 0, failed 3\n"), "{}", done.err);
-    let told = import(&server, folder.path(), ("some.json", lines.as_bytes()), &["--from", "meilisearch", "--json"]);
-    let job: Value = serde_json::from_str(told.expect(3)).unwrap();
+    let output = import(&server, folder.path(), ("some.json", lines.as_bytes()), &["--from", "meilisearch", "--json"]);
+    let job: Value = serde_json::from_str(output.expect(3)).unwrap();
     assert_eq!(job["details"], json!({ "lines": 4, "created": 0, "updated": 1, "failed": 3 }));
 }
 

@@ -235,8 +235,8 @@ fn similarity_compares_two_texts_or_lines_of_pairs() {
     let one = r#"{"results": [{"score": 0.8125}]}"#;
     let two = r#"{"results": [{"score": 0.5}, {"score": 1, "truncated": true}]}"#;
     let script = Script::of(&[("200 OK", one), ("200 OK", two), ("200 OK", one)]);
-    let told = run(&script.url, &["similarity", "Es regnet.", "雨が降る。"]);
-    assert_eq!(told.expect(0), "0.8125\tEs regnet.\t雨が降る。\n");
+    let output = run(&script.url, &["similarity", "Es regnet.", "雨が降る。"]);
+    assert_eq!(output.expect(0), "0.8125\tEs regnet.\t雨が降る。\n");
     let lines = run_with(dragoman(&script.url, &["similarity", "--json"]), "a\tb\r\nc\td\n".as_bytes()).json();
     assert_eq!(lines[1], json!({"score": 1, "truncated": true, "first": "c", "second": "d"}));
     assert_eq!(body(&script.requests()[1]), json!({"pairs": [{"first": "a", "second": "b"}, {"first": "c", "second": "d"}]}));
@@ -251,10 +251,10 @@ fn similarity_compares_two_texts_or_lines_of_pairs() {
 
 #[test]
 fn detect_reports_the_languages_of_arguments_and_input_lines() {
-    let answer = r#"{"detections": [{"language": "de", "confidence": 0.96875}, {}]}"#;
-    let script = Script::of(&[("200 OK", answer), ("200 OK", answer), ("200 OK", r#"{"detections": []}"#)]);
-    let told = run(&script.url, &["detect", "Es regnet.", "123"]);
-    assert_eq!(told.expect(0), "de\t0.9688\tEs regnet.\n\t\t123\n");
+    let response = r#"{"detections": [{"language": "de", "confidence": 0.96875}, {}]}"#;
+    let script = Script::of(&[("200 OK", response), ("200 OK", response), ("200 OK", r#"{"detections": []}"#)]);
+    let output = run(&script.url, &["detect", "Es regnet.", "123"]);
+    assert_eq!(output.expect(0), "de\t0.9688\tEs regnet.\n\t\t123\n");
     let lines = run_with(dragoman(&script.url, &["detect", "--json"]), "Es regnet.\n\n123\n".as_bytes()).json();
     let expect =
         [json!({"language": "de", "confidence": 0.96875, "text": "Es regnet."}), json!({"text": ""}), json!({"text": "123"})];
@@ -269,8 +269,8 @@ fn a_single_cluster_is_counted_in_the_singular() {
     let (one, two) = (ended(1), ended(2));
     let script = Script::of(&[("202 Accepted", &one), ("200 OK", "cluster\n"), ("202 Accepted", &two), ("200 OK", "cluster\n")]);
     for expect in ["\n1 cluster\n", "\n2 clusters\n"] {
-        let told = run(&script.url, &["duplicates", "news"]);
-        assert_eq!(told.expect(0), "cluster\n");
-        assert!(told.err.ends_with(expect), "{}", told.err);
+        let output = run(&script.url, &["duplicates", "news"]);
+        assert_eq!(output.expect(0), "cluster\n");
+        assert!(output.err.ends_with(expect), "{}", output.err);
     }
 }

@@ -62,11 +62,11 @@ fn an_output_file_that_cannot_be_written_is_refused_before_the_job_starts() {
     let file = folder.path().join("missing/out").to_str().unwrap().to_owned();
     for command in [&["project", "news"][..], &["duplicates", "news"], &["eval", "sts", "--data", "no such folder"]] {
         // No server answers at this address.
-        let told = run("http://127.0.0.1:1", &[command, &["-o", &file]].concat());
-        assert!(told.code != 0 && told.err.contains("cannot write") && told.err.contains("missing/out"), "{told:?}");
+        let output = run("http://127.0.0.1:1", &[command, &["-o", &file]].concat());
+        assert!(output.code != 0 && output.err.contains("cannot write") && output.err.contains("missing/out"), "{output:?}");
     }
-    let told = run("http://127.0.0.1:1", &["project", "news", "-o", folder.path().to_str().unwrap()]);
-    assert!(told.err.contains("cannot write"), "{told:?}");
+    let output = run("http://127.0.0.1:1", &["project", "news", "-o", folder.path().to_str().unwrap()]);
+    assert!(output.err.contains("cannot write"), "{output:?}");
 }
 
 #[test]
@@ -74,12 +74,12 @@ fn without_an_output_file_the_job_outcome_is_reported() {
     let ended = job("succeeded", r#", "details": {"documents": 1200}"#);
     let failed = job("failed", r#", "error": {"code": "too_few_documents", "detail": "a projection needs at least 10"}"#);
     let script = Script::of(&[("202 Accepted", &ended), ("202 Accepted", &failed), ("202 Accepted", &job("queued", ""))]);
-    let told = run(&script.url, &["project", "news"]);
-    assert_eq!(told.expect(0), "");
-    assert!(told.err.ends_with("project succeeded: documents 1,200\n"), "{}", told.err);
-    let told = run(&script.url, &["project", "news", "-o", "-"]);
-    assert_eq!(told.code, 1);
-    assert!(told.err.contains("a projection needs at least 10"), "{}", told.err);
+    let output = run(&script.url, &["project", "news"]);
+    assert_eq!(output.expect(0), "");
+    assert!(output.err.ends_with("project succeeded: documents 1,200\n"), "{}", output.err);
+    let output = run(&script.url, &["project", "news", "-o", "-"]);
+    assert_eq!(output.code, 1);
+    assert!(output.err.contains("a projection needs at least 10"), "{}", output.err);
     let detached = run(&script.url, &["project", "news", "--detach", "--json"]).json();
     assert_eq!(detached[0]["id"], ID);
     assert_eq!(body(&script.requests()[0]), json!({"center": "none"}));

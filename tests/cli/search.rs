@@ -41,8 +41,8 @@ fn search_options_take_effect_on_the_server() {
     let client = server.client();
     let url = client.url();
     let hits = |arguments: &[&str]| {
-        let answer = run(url, &[&["search", "news", "chaud", "--json"], arguments].concat()).json();
-        let hits = answer[0]["hits"].as_array().unwrap();
+        let response = run(url, &[&["search", "news", "chaud", "--json"], arguments].concat()).json();
+        let hits = response[0]["hits"].as_array().unwrap();
         hits.iter().map(|hit| hit["id"].as_str().unwrap().to_owned()).collect::<Vec<_>>()
     };
     assert_eq!(hits(&["--limit", "2"]).len(), 2);

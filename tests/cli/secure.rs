@@ -165,10 +165,10 @@ fn health_reads_the_settings_of_the_server() {
         assert!(run.code == 1 && run.err.contains(words), "{arguments:?} {run:?}");
     }
     let silent = TcpListener::bind("127.0.0.1:0").unwrap();
-    let begun = Instant::now();
+    let started = Instant::now();
     let run = health(&["--listen", &silent.local_addr().unwrap().to_string(), "--timeout-s", "1"]);
     assert!(run.code == 1 && run.err.contains("does not answer"), "{run:?}");
-    assert!(begun.elapsed() < Duration::from_secs(20), "{:?}", begun.elapsed());
+    assert!(started.elapsed() < Duration::from_secs(20), "{:?}", started.elapsed());
 }
 
 #[test]

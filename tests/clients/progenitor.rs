@@ -43,9 +43,9 @@ async fn main() {
     let made = client.create_collection().body(body.clone()).send().await.expect("a collection");
     assert_eq!(made.name.as_str(), NAME);
     match client.create_collection().body(body).send().await {
-        Err(Error::ErrorResponse(answer)) => {
-            assert_eq!(answer.status(), 409);
-            assert_eq!(answer.code, types::ErrorCode::CollectionExists);
+        Err(Error::ErrorResponse(response)) => {
+            assert_eq!(response.status(), 409);
+            assert_eq!(response.code, types::ErrorCode::CollectionExists);
         }
         other => panic!("a second collection of one name: {other:?}"),
     }
@@ -69,8 +69,8 @@ async fn main() {
     let made = client.create_classifier().body(body).send().await.expect("a classifier");
     finished(&client, &made.job).await;
     let body: types::PredictRequest = of(json!({ "texts": ["Vielen Dank, das war wunderbar!", "この機械は壊れています。"] }));
-    let told = client.predict_labels().classifier(NAME).body(body).send().await.expect("predictions");
-    let labels: Vec<_> = told.predictions.iter().map(|one| one.labels[0].as_str()).collect();
+    let output = client.predict_labels().classifier(NAME).body(body).send().await.expect("predictions");
+    let labels: Vec<_> = output.predictions.iter().map(|one| one.labels[0].as_str()).collect();
     assert_eq!(labels, ["praise", "complaint"]);
     client.delete_classifier().classifier(NAME).send().await.expect("a deletion");
 
@@ -86,7 +86,7 @@ async fn main() {
 
     client.delete_collection().collection(NAME).send().await.expect("a deletion");
     match client.get_collection().collection(NAME).send().await {
-        Err(Error::ErrorResponse(answer)) => assert_eq!(answer.code, types::ErrorCode::CollectionNotFound),
+        Err(Error::ErrorResponse(response)) => assert_eq!(response.code, types::ErrorCode::CollectionNotFound),
         other => panic!("a collection that was deleted: {other:?}"),
     }
     println!("progenitor: ok");

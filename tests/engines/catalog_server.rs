@@ -40,9 +40,9 @@ fn put(engine: &Postgres, name: &str) {
 
 /// Waits until `done`.
 fn wait(what: &str, mut done: impl FnMut() -> bool) {
-    let begun = Instant::now();
+    let started = Instant::now();
     while !done() {
-        assert!(begun.elapsed() < Duration::from_secs(60), "{what} does not come");
+        assert!(started.elapsed() < Duration::from_secs(60), "{what} does not come");
         std::thread::sleep(Duration::from_millis(20));
     }
 }

@@ -26,13 +26,13 @@ fn an_acknowledged_write_survives_a_killed_database() {
         let checkpoint = name.clone();
         let outcome = engine.upsert_for_job(&job, vec![document], Box::new(move |_| checkpoint)).unwrap().remove(0);
         database.kill_and_start();
-        let begun = Instant::now();
+        let started = Instant::now();
         // The connections are broken, and new ones fail until the server is back.
         let found = loop {
             match engine.get(&id(&name)) {
                 Ok(found) => break found,
                 Err(StoreError::ServerUnreachable { .. } | StoreError::Server { .. })
-                    if begun.elapsed() < Duration::from_secs(60) =>
+                    if started.elapsed() < Duration::from_secs(60) =>
                 {
                     std::thread::sleep(Duration::from_millis(50));
                 }
@@ -162,9 +162,9 @@ fn writes_beyond_the_queue_limit_are_refused_immediately() {
             std::thread::sleep(Duration::from_millis(5));
         }
         holding.rollback().unwrap();
-        let mut answers = [one.join().unwrap(), two.join().unwrap()];
-        answers.sort_by_key(Result::is_ok);
-        assert!(matches!(answers, [Err(StoreError::WriteQueueFull { limit: 1 }), Ok(_)]), "{answers:?}");
+        let mut responses = [one.join().unwrap(), two.join().unwrap()];
+        responses.sort_by_key(Result::is_ok);
+        assert!(matches!(responses, [Err(StoreError::WriteQueueFull { limit: 1 }), Ok(_)]), "{responses:?}");
     });
 }
 

@@ -247,12 +247,12 @@ over_both_engines! {
     fn reading_passages_is_aborted_when_a_size_is_refused(engine) {
         let title = Some("Bahnhöfe".to_owned());
         let asked = keys(&engine.put(dragoman::store::PreparedDocument { title, ..two_passages("a") }).pending);
-        let mut told = Vec::new();
+        let mut description = Vec::new();
         let parts = PassageParts::EXCERPT;
-        let read = engine.passages_while(&asked, parts, &mut |sizes| { told.push(sizes); true }).unwrap().unwrap();
+        let read = engine.passages_while(&asked, parts, &mut |sizes| { description.push(sizes); true }).unwrap().unwrap();
         let sizes = |passage| HitSizes { title: "Bahnhöfe".len() as u64, text: TEXT.len() as u64, metadata: 2, passage };
-        assert_eq!(told, [sizes(FIRST as u64), sizes((TEXT.len() - FIRST - 1) as u64)]);
-        assert_eq!((read, told), (engine.passages(&asked, parts).unwrap(), engine.sizes_of(&asked).unwrap()));
+        assert_eq!(description, [sizes(FIRST as u64), sizes((TEXT.len() - FIRST - 1) as u64)]);
+        assert_eq!((read, description), (engine.passages(&asked, parts).unwrap(), engine.sizes_of(&asked).unwrap()));
         let mut left = 1;
         let refused = engine.passages_while(&asked, parts, &mut |_| std::mem::replace(&mut left, 0) > 0).unwrap();
         assert_eq!(refused, None);
@@ -310,16 +310,16 @@ over_both_engines! {
             let filter = Filter::Field(Field::Metadata(field.clone()), test);
             engine.count_matching(&SearchFilter { languages: Vec::new(), filter }, 10).unwrap()
         };
-        let answers = || [
+        let responses = || [
             count(&year, Test::Eq(Scalar::Integer(2020))),
             count(&year, Test::Compare(Relation::Gte, Scalar::Integer(2000))),
             count(&year, Test::In(vec![Scalar::Text("2020".to_owned()), Scalar::Real(2020.0)])),
             count(&year, Test::Ne(Scalar::Integer(2020))),
             count(&name, Test::Prefix("A".to_owned())),
         ];
-        assert_eq!(answers(), [1, 1, 2, 3, 1]);
+        assert_eq!(responses(), [1, 1, 2, 3, 1]);
         engine.set_metadata_indexes(vec![name.clone()]).unwrap();
-        assert_eq!((engine.metadata_indexes(), answers()), (vec![name], [1, 1, 2, 3, 1]));
+        assert_eq!((engine.metadata_indexes(), responses()), (vec![name], [1, 1, 2, 3, 1]));
         let refused = engine.set_metadata_indexes(vec![path(&["a\"b"])]);
         assert!(matches!(refused, Err(StoreError::PathNotIndexable { .. })), "{refused:?}");
     }

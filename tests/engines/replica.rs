@@ -99,14 +99,14 @@ fn reads(server: &PostgresServer, outcome: &str) -> u64 {
 }
 
 fn wait(what: &str, mut done: impl FnMut() -> bool) {
-    let begun = Instant::now();
+    let started = Instant::now();
     while !done() {
-        assert!(begun.elapsed() < Duration::from_secs(60), "{what} does not come");
+        assert!(started.elapsed() < Duration::from_secs(60), "{what} does not come");
         std::thread::sleep(Duration::from_millis(20));
     }
 }
 
-/// The answers to every kind of read.
+/// The responses to every kind of read.
 fn everything(engine: &Postgres) -> Vec<String> {
     let everywhere = SearchFilter::default();
     let filter = SearchFilter { languages: vec![language("fr").unwrap()], ..equals("third", Scalar::Integer(1)) };
@@ -361,7 +361,10 @@ fn an_unrelated_replica_is_refused_but_an_unreachable_one_is_accepted() {
         |replica: &Database| PostgresServer::connect_with(&primary.options(), Some(&replica.as_replica(Duration::ZERO)));
     for (replica, problem) in [(&other, "database system of the primary"), (&primary, "not in recovery")] {
         let refused = connect(replica).err().unwrap();
-        assert!(matches!(&refused, StoreError::UnsuitableReplica { problem: told } if told.contains(problem)), "{refused:?}");
+        assert!(
+            matches!(&refused, StoreError::UnsuitableReplica { problem: description } if description.contains(problem)),
+            "{refused:?}"
+        );
     }
     let replica = primary.replica();
     let mut options = replica.as_replica(Duration::ZERO);

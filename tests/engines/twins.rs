@@ -1,4 +1,4 @@
-//! Both engines side by side: after the same writes they give the same answers, down to sequence numbers, keys and scores.
+//! Both engines side by side: after the same writes they give the same responses, down to sequence numbers, keys and scores.
 
 use std::sync::atomic::Ordering;
 
@@ -127,13 +127,17 @@ fn done(engine: &Engine, write: &Write) -> String {
 }
 
 /// A description of everything that is stored.
-fn told(engine: &Engine) -> Vec<String> {
+fn description(engine: &Engine) -> Vec<String> {
     engine.catch_up_index();
     let documents = engine.list(&Page { after: None, limit: 100 }, u64::MAX).unwrap().documents;
-    let mut told: Vec<String> = documents.into_iter().map(|document| format!("{document:?}")).collect();
+    let mut description: Vec<String> = documents.into_iter().map(|document| format!("{document:?}")).collect();
     let counts = engine.counts().unwrap();
-    told.push(format!("{:?} {:?}", dragoman::domain::CollectionCounts { disk_bytes: 0, ..counts }, engine.sequence().unwrap()));
-    told.push(format!("{:?}", engine.pending(PassageId(0), 100).unwrap()));
+    description.push(format!(
+        "{:?} {:?}",
+        dragoman::domain::CollectionCounts { disk_bytes: 0, ..counts },
+        engine.sequence().unwrap()
+    ));
+    description.push(format!("{:?}", engine.pending(PassageId(0), 100).unwrap()));
     let fields = [
         ("year", 4, Some(HistogramInterval::Width(2.0))),
         ("tags", 4, None),
@@ -150,16 +154,16 @@ fn told(engine: &Engine) -> Vec<String> {
         histogram,
     });
     for filter in [&SearchFilter::default(), &year(1)] {
-        told.push(format!("{:?}", engine.facets(filter, &fields, 1_000).unwrap()));
+        description.push(format!("{:?}", engine.facets(filter, &fields, 1_000).unwrap()));
     }
     let all: Vec<PassageId> = (1..200).map(PassageId).collect();
-    told.push(format!("{:?}", engine.heads_of(&all).unwrap()));
+    description.push(format!("{:?}", engine.heads_of(&all).unwrap()));
     let mut tokens = engine.token_changes(None, true).unwrap();
     tokens.passages.sort_by_key(|(passage, _)| *passage);
     tokens.words.sort_by_key(|(passage, _)| *passage);
-    told.push(format!("{tokens:?}"));
-    told.extend(scrolled(engine));
-    told
+    description.push(format!("{tokens:?}"));
+    description.extend(scrolled(engine));
+    description
 }
 
 /// The pages in each order.
@@ -167,21 +171,21 @@ fn scrolled(engine: &Engine) -> Vec<String> {
     let at = |path| DocumentOrder::Metadata(MetadataPath::parse(path).unwrap());
     let orders =
         [DocumentOrder::Id, DocumentOrder::CreatedAt, DocumentOrder::UpdatedAt, at("year"), at("tags"), at("x"), at("x.b")];
-    let mut told = Vec::new();
+    let mut description = Vec::new();
     for (order, descending) in orders.into_iter().flat_map(|order| [(order.clone(), false), (order, true)]) {
         let filter = Filter::Not(Box::new(year(1).filter));
         let mut request = ScrollRequest { filter, order, descending, limit: 2, after: None };
         for _ in 0..9 {
             let page = engine.scroll(&request, 1_000).unwrap();
             let names: Vec<String> = page.documents.iter().map(|document| document.id.to_string()).collect();
-            told.push(format!("{:?} {descending} {names:?} {:?}", request.order, page.next));
+            description.push(format!("{:?} {descending} {names:?} {:?}", request.order, page.next));
             request.after = page.next;
             if request.after.is_none() {
                 break;
             }
         }
     }
-    told
+    description
 }
 
 /// Scores, rounded because different summation orders differ.
@@ -230,11 +234,11 @@ fn both_engines_give_the_same_results_after_the_same_writes() {
             }
             prop_assert_eq!(done(&one, write), done(&other, write), "{:?}", write);
         }
-        prop_assert_eq!(told(&one), told(&other));
+        prop_assert_eq!(description(&one), description(&other));
         prop_assert_eq!(words(&one), words(&other));
         // The first engine's index keeps expired documents until they are removed.
         prop_assert_eq!(done(&one, &Write::DeleteExpired), done(&other, &Write::DeleteExpired));
-        prop_assert_eq!(told(&one), told(&other));
+        prop_assert_eq!(description(&one), description(&other));
         let exists = Filter::Field(Field::parse("year").unwrap(), Test::Exists(true));
         let with_year = SearchFilter { filter: exists, ..SearchFilter::default() };
         for filter in [&SearchFilter::default(), &year(1), &with_year] {
@@ -281,7 +285,7 @@ fn moving_data_to_the_other_engine_and_back_keeps_the_results() {
         move_all(&source, &there);
         move_all(&there, &back);
         for engine in [&there, &back] {
-            prop_assert_eq!(told(&source), told(engine));
+            prop_assert_eq!(description(&source), description(engine));
             prop_assert_eq!(words(&source), words(engine));
             let query = embedding(3.0);
             for unit in [Unit::Passage, Unit::Document] {

@@ -29,9 +29,9 @@ const DAY_MS: i64 = 24 * 60 * 60 * 1_000;
 fn an_answer_is_found_for_its_request_for_one_day() {
     clock!(NOW, clock);
     for engine in Engine::both_at(clock) {
-        let answer_at = |now_ms, request: RequestKey, answer: &str| {
+        let answer_at = |now_ms, request: RequestKey, response: &str| {
             NOW.store(now_ms, Ordering::SeqCst);
-            engine.record_answer(&request, answer.to_owned()).unwrap();
+            engine.record_answer(&request, response.to_owned()).unwrap();
         };
         let find_at = |now_ms, request: RequestKey| {
             NOW.store(now_ms, Ordering::SeqCst);

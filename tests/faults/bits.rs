@@ -147,8 +147,8 @@ fn a_damaged_embedding_is_recomputed_from_its_text() {
     (0..DOCUMENTS).for_each(|n| check_found(&client, "news", n));
     assert_eq!(readiness(&client), (200, Value::Null));
     let log = server.kill();
-    let told = log.iter().filter(|line| line.contains("the embedding of a passage was damaged")).count();
-    assert_eq!(told, 1, "{log:?}");
+    let reports = log.iter().filter(|line| line.contains("the embedding of a passage was damaged")).count();
+    assert_eq!(reports, 1, "{log:?}");
 }
 
 #[test]
@@ -437,6 +437,6 @@ fn a_failed_snapshot_names_the_damaged_collection() {
     assert_eq!((&job["status"], &job["error"]["code"]), (&json!("failed"), &json!("collection_damaged")), "{job}");
     assert!(job["error"]["detail"].as_str().unwrap().contains("collection news is damaged"), "{job}");
     let log = server.stop_and_read_log();
-    let told = log.iter().find(|line| line.contains("job failed")).unwrap();
-    assert!(told.contains("collection news is damaged"), "{told}");
+    let line = log.iter().find(|line| line.contains("job failed")).unwrap();
+    assert!(line.contains("collection news is damaged"), "{line}");
 }

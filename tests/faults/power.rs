@@ -44,7 +44,7 @@ struct Known {
     snapshots: BTreeSet<String>,
 }
 
-/// A client that remembers what the server has acknowledged: what was known after each answer.
+/// A client that remembers what the server has acknowledged: what was known after each response.
 struct Recorder {
     client: Client,
     known: Vec<Known>,
@@ -60,7 +60,7 @@ fn request_id(number: usize) -> String {
 }
 
 impl Recorder {
-    /// Sends a request that succeeds. `learn` adds what its answer tells.
+    /// Sends a request that succeeds. `learn` adds what its response tells.
     fn send(&mut self, method: &str, path: &str, body: &Value, learn: impl FnOnce(&mut Known, &Value)) -> Value {
         let id = request_id(self.known.len());
         let headers = [("x-request-id", id.as_str())];
@@ -68,12 +68,12 @@ impl Recorder {
             "DELETE" => self.client.try_delete_with(path, &headers),
             _ => self.client.try_send(method, path, &headers, body),
         };
-        let (status, answer) = sent.unwrap();
-        assert!((200..300).contains(&status), "{method} {path}: {answer}");
+        let (status, response) = sent.unwrap();
+        assert!((200..300).contains(&status), "{method} {path}: {response}");
         let mut known = self.known.last().cloned().unwrap_or_default();
-        learn(&mut known, &answer);
+        learn(&mut known, &response);
         self.known.push(known);
-        answer
+        response
     }
 
     fn put(&mut self, collection: &str, ids: std::ops::Range<usize>, version: usize, wait: &str) {
@@ -247,13 +247,13 @@ fn after_a_loss_of_power_everything_acknowledged_is_there() {
     println!("DRAGOMAN_TEST_SEED={seed}");
     let mut random = Random(seed);
     let losses = number("DRAGOMAN_TEST_POWER_LOSSES").map_or(LOSSES, |losses| losses as usize);
-    // Half of them come right after an answer.
+    // Half of them come right after a response.
     let changes: Vec<usize> =
         (0..events.len()).filter(|at| !matches!(events[*at], Event::Answered(_) | Event::Close(_))).collect();
-    let answers: Vec<usize> = (0..events.len()).filter(|at| matches!(events[*at], Event::Answered(_))).collect();
+    let responses: Vec<usize> = (0..events.len()).filter(|at| matches!(events[*at], Event::Answered(_))).collect();
     let mut cuts: Vec<(usize, usize)> = (0..losses)
         .map(|loss| {
-            let moments = if loss % 2 == 0 { &answers } else { &changes };
+            let moments = if loss % 2 == 0 { &responses } else { &changes };
             (moments[random.below(moments.len())], loss / 2 % KEPT.len())
         })
         .collect();
@@ -274,5 +274,5 @@ fn after_a_loss_of_power_everything_acknowledged_is_there() {
             std::fs::remove_dir_all(&image).unwrap();
         }
     }
-    assert_eq!(answered, known.len() - 1, "each answer is in the trace");
+    assert_eq!(answered, known.len() - 1, "each response is in the trace");
 }

@@ -21,7 +21,7 @@ pub trait Target {
     /// Words and symbols that a mutation may insert.
     const WORDS: &'static [&'static str];
 
-    /// Sends an input; returns a summary of the answer, or what is wrong with it.
+    /// Sends an input; returns a summary of the response, or what is wrong with it.
     async fn feed(&mut self, input: &[u8]) -> Result<String, String>;
 }
 
@@ -45,9 +45,9 @@ pub async fn hunt<T: Target>(name: &str, mut target: T) {
     let keeps = std::env::var_os("DRAGOMAN_FUZZ_KEEP").is_some();
     // After a stack overflow, this file is the only record of the input.
     let last = std::env::temp_dir().join(format!("dragoman-fuzz-{name}-{}", std::process::id()));
-    let (mut inputs, mut dice, begun) = (corpus::load(name), Random(seed), Instant::now());
+    let (mut inputs, mut dice, started) = (corpus::load(name), Random(seed), Instant::now());
     let (mut known, mut fed, kept) = (HashSet::new(), 0_u64, inputs.len());
-    while fed < kept as u64 || begun.elapsed() < share {
+    while fed < kept as u64 || started.elapsed() < share {
         let input = match inputs.get(fed as usize).filter(|_| fed < kept as u64) {
             Some(input) => input.clone(),
             None => changed(&inputs, T::WORDS, &mut dice),
@@ -55,11 +55,11 @@ pub async fn hunt<T: Target>(name: &str, mut target: T) {
         fed += 1;
         std::fs::write(&last, &input).unwrap();
         let asked = Instant::now();
-        let answer = target.feed(&input).await;
+        let response = target.feed(&input).await;
         let slow = asked.elapsed() > PATIENCE;
-        match answer {
-            Ok(answer) if !slow => {
-                if known.insert(without_values(&answer)) && fed > kept as u64 {
+        match response {
+            Ok(response) if !slow => {
+                if known.insert(without_values(&response)) && fed > kept as u64 {
                     if keeps {
                         corpus::keep(name, "new", &input);
                     }
@@ -68,9 +68,9 @@ pub async fn hunt<T: Target>(name: &str, mut target: T) {
                     if place == inputs.len() { inputs.push(input) } else { inputs[place] = input }
                 }
             }
-            answer => {
+            response => {
                 let file = corpus::keep(name, "defect", &input);
-                panic!("{} (seed {seed}) took {:?}: {answer:?}", file.display(), asked.elapsed());
+                panic!("{} (seed {seed}) took {:?}: {response:?}", file.display(), asked.elapsed());
             }
         }
     }
@@ -78,11 +78,11 @@ pub async fn hunt<T: Target>(name: &str, mut target: T) {
     println!("{name}: {fed} inputs, {} different answers, seed {seed}", known.len());
 }
 
-/// An answer without the values from its input, so that equivalent answers are equal.
-fn without_values(answer: &str) -> String {
+/// A response without the values from its input, so that equivalent answers are equal.
+fn without_values(response: &str) -> String {
     let mut text = String::new();
     let mut quoted = false;
-    for c in answer.chars() {
+    for c in response.chars() {
         quoted ^= c == '"';
         if !quoted && !c.is_ascii_digit() && text.len() < 160 {
             text.push(c);

@@ -15,7 +15,7 @@ use tokio::sync::watch;
 
 use crate::archives::{Parts, parts};
 use crate::hunt::Target;
-use crate::server::{Answer, Server};
+use crate::server::{Response, Server};
 
 /// A server with a few documents that have all kinds of metadata.
 async fn server() -> Server {
@@ -31,11 +31,11 @@ async fn server() -> Server {
     server
 }
 
-/// A summary of an answer, unless the server failed.
-fn said(answer: &Answer) -> Result<String, String> {
-    let detail = answer.body["detail"].as_str().unwrap_or_default();
-    let short = format!("{} {} {detail}", answer.status, answer.code().unwrap_or_default());
-    if answer.status >= 500 && answer.status != 503 { Err(answer.text.clone()) } else { Ok(short) }
+/// A summary of a response, unless the server failed.
+fn said(response: &Response) -> Result<String, String> {
+    let detail = response.body["detail"].as_str().unwrap_or_default();
+    let short = format!("{} {} {detail}", response.status, response.code().unwrap_or_default());
+    if response.status >= 500 && response.status != 503 { Err(response.text.clone()) } else { Ok(short) }
 }
 
 /// A summary of a job, unless the server failed.
@@ -58,7 +58,7 @@ impl Filters {
         Self(server().await)
     }
 
-    async fn count(&self, filter: &[u8]) -> Answer {
+    async fn count(&self, filter: &[u8]) -> Response {
         let body = [&b"{\"filter\":"[..], filter, b"}"].concat();
         self.0.call(Method::POST, "/v1/collections/news/documents/count", Body::from(body)).await
     }
@@ -104,11 +104,11 @@ impl Target for Filters {
     ];
 
     async fn feed(&mut self, input: &[u8]) -> Result<String, String> {
-        let answer = self.count(input).await;
-        let mut short = said(&answer)?;
-        if answer.status == 200 && !input.is_empty() {
+        let response = self.count(input).await;
+        let mut short = said(&response)?;
+        if response.status == 200 && !input.is_empty() {
             let other = self.count(&[&b"{\"not\":"[..], input, b"}"].concat()).await;
-            let [with, without] = [&answer, &other].map(|answer| answer.body["documents"].as_u64());
+            let [with, without] = [&response, &other].map(|response| response.body["documents"].as_u64());
             match (with, without) {
                 (Some(with), Some(without)) if with + without != 4 => {
                     return Err(format!("{with} match, {without} do not, there are 4"));
@@ -172,12 +172,12 @@ impl Target for Imports {
         if let Some(encoding) = encoding {
             request = request.header("content-encoding", encoding);
         }
-        let answer = self.server.send(request.body(Body::from(file.to_vec())).unwrap()).await;
-        let short = said(&answer)?;
-        if answer.status != 202 {
+        let response = self.server.send(request.body(Body::from(file.to_vec())).unwrap()).await;
+        let short = said(&response)?;
+        if response.status != 202 {
             return Ok(short);
         }
-        let job = self.server.finished(&answer).await;
+        let job = self.server.finished(&response).await;
         let results = self.server.get(&format!("/v1/jobs/{}/results", job["id"].as_str().unwrap_or_default())).await;
         let failed = results
             .text
@@ -227,7 +227,7 @@ impl Target for Cursors {
         let escaped =
             cursor.iter().fold(String::new(), |mut text, byte| write!(text, "%{byte:02x}").map(|()| text).unwrap_or_default());
         let lists = ["collections", "aliases", "classifiers", "keys", "jobs", "snapshots", "collections/news/documents"];
-        let answer = match usize::from(kind & 0x7f) % 9 {
+        let response = match usize::from(kind & 0x7f) % 9 {
             list @ 0..7 => self.0.get(&format!("/v1/{}?limit=2&cursor={escaped}", lists[list])).await,
             order => {
                 let field = ["created_at", "year"][order - 7];
@@ -235,7 +235,7 @@ impl Target for Cursors {
                 self.0.post("/v1/collections/news/documents/scroll", &body).await
             }
         };
-        said(&answer)
+        said(&response)
     }
 }
 
@@ -288,9 +288,9 @@ impl Target for Archives {
     async fn feed(&mut self, input: &[u8]) -> Result<String, String> {
         let archive = self.changed(input).pack(0);
         let request = Request::put(format!("/v1/snapshots/{SNAPSHOT}/archive")).header("content-type", "application/zstd");
-        let answer = self.server.send(request.body(Body::from(archive)).unwrap()).await;
-        let mut short = said(&answer)?;
-        if answer.status == 201 {
+        let response = self.server.send(request.body(Body::from(archive)).unwrap()).await;
+        let mut short = said(&response)?;
+        if response.status == 201 {
             let restored = json!({"collection": "news", "rename_to": "restored", "replace": true});
             let accepted = self.server.post(&format!("/v1/snapshots/{SNAPSHOT}/restore"), &restored).await;
             short += &said(&accepted)?;
@@ -313,15 +313,15 @@ impl Archives {
         let path = "/v1/collections/restored";
         let written = json!({"documents": [{"id": "a", "text": "changed"}, {"id": "new", "text": "Der Zug"}]});
         let mut short = String::new();
-        for answer in [
+        for response in [
             self.server.get(path).await,
             self.server.get(&format!("{path}/documents")).await,
             self.server.post(&format!("{path}/search"), &json!({"query": "train", "mode": "hybrid"})).await,
             self.server.post(&format!("{path}/documents"), &written).await,
             self.server.delete(&format!("{path}/documents/b")).await,
         ] {
-            if answer.code() != Some("collection_damaged") {
-                short += &said(&answer)?;
+            if response.code() != Some("collection_damaged") {
+                short += &said(&response)?;
             }
         }
         assert_eq!(self.server.delete(path).await.status, 204);
@@ -392,9 +392,9 @@ impl Target for Wire {
         // A server that refuses early stops reading.
         let _ = stream.write_all(input).await;
         let _ = stream.shutdown().await;
-        let mut answer = Vec::new();
-        let _ = stream.read_to_end(&mut answer).await;
-        let text = String::from_utf8_lossy(&answer).into_owned();
+        let mut response = Vec::new();
+        let _ = stream.read_to_end(&mut response).await;
+        let text = String::from_utf8_lossy(&response).into_owned();
         let mut short = String::new();
         for line in text.lines().filter(|line| line.starts_with("HTTP/1.")) {
             let status = line.split(' ').nth(1).and_then(|status| status.parse::<u16>().ok()).ok_or_else(|| line.to_owned())?;

@@ -38,11 +38,11 @@ pub fn circles(sources: &[&Source]) -> Vec<String> {
             rooms.entry(room_of(file)).or_default().insert(file);
         }
     }
-    let told = rooms.into_iter().map(|(room, files)| {
+    let reports = rooms.into_iter().map(|(room, files)| {
         let names: Vec<&str> = files.into_iter().collect();
         format!("{room}: {} files in circles: {}", names.len(), names.join(" "))
     });
-    told.collect()
+    reports.collect()
 }
 
 /// The other files of its room that each file imports.

@@ -44,9 +44,9 @@ fn filled() -> Places {
 }
 
 fn wait(what: &str, done: impl Fn() -> bool) {
-    let begun = Instant::now();
+    let started = Instant::now();
     while !done() {
-        assert!(begun.elapsed() < PATIENCE, "waited in vain until {what}");
+        assert!(started.elapsed() < PATIENCE, "waited in vain until {what}");
         std::thread::sleep(Duration::from_millis(20));
     }
 }

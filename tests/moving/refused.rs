@@ -88,8 +88,8 @@ fn unfinished_jobs_are_refused_unless_allowed() {
     moved(places.folder(), places.url(), &[])
         .fails(&["the source has 1 that are not finished, such as import 0198c0de", "--leave-jobs"]);
     assert!(places.rows() == before);
-    let told = moved(places.folder(), places.url(), &["--leave-jobs", "--json"]).json();
-    assert_eq!(told["jobs_left"], 1);
+    let report = moved(places.folder(), places.url(), &["--leave-jobs", "--json"]).json();
+    assert_eq!(report["jobs_left"], 1);
     assert_eq!(places.number("select count(*) from dragoman.jobs where finished_at_ms is null"), 0);
 }
 

@@ -189,8 +189,8 @@ fn pending_documents_are_embedded_after_a_move() {
     server.kill();
     let pending = leave_pending(places.data.path());
     assert!(pending > 0);
-    let told = moved(places.folder(), places.url(), &["--leave-jobs", "--json"]).json();
-    let documents = told["collections"][0]["documents"].as_u64().unwrap();
+    let report = moved(places.folder(), places.url(), &["--leave-jobs", "--json"]).json();
+    let documents = report["collections"][0]["documents"].as_u64().unwrap();
     assert_eq!(places.number("select count(*) from dragoman.passages where embedding is null"), pending);
     let server = places.serve_database(FAKE);
     let client = server.client();

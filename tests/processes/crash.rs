@@ -80,9 +80,9 @@ fn kill_while_writing(server: &mut Program, writers: &mut [Writer], namer: &mut 
 
 /// Waits until an index is being saved. Returns whether that happened in time.
 fn wait_for_save(data: &Path) -> bool {
-    let begun = Instant::now();
+    let started = Instant::now();
     while !is_saving(data) {
-        if begun.elapsed() > SAVE_PATIENCE {
+        if started.elapsed() > SAVE_PATIENCE {
             return false;
         }
         thread::sleep(SAVE_POLL);
@@ -172,7 +172,7 @@ fn kill_9_loses_no_acknowledged_write() {
     let mut writers: Vec<Writer> = (0..WRITERS).map(|number| Writer::new(number, random.next())).collect();
     writers.iter_mut().for_each(|writer| writer.begin(&server.client()));
     let mut namer = Namer::new(random.next());
-    let begun = Instant::now();
+    let started = Instant::now();
     let (mut changes, mut at_saves, mut while_starting, mut reembedded) = (0, 0, 0, 0);
     for round in 0..kills {
         let wanted = CHANGES.0 + random.below(CHANGES.1 - CHANGES.0);
@@ -197,12 +197,12 @@ fn kill_9_loses_no_acknowledged_write() {
             server = start(data, model);
             check(&server.client(), &mut writers);
         }
-        println!("{:.1?}: kill {} after {wanted} acknowledged changes", begun.elapsed(), round + 1);
+        println!("{:.1?}: kill {} after {wanted} acknowledged changes", started.elapsed(), round + 1);
     }
     println!(
         "{kills} kills while writing ({at_saves} of them when a save of an index had begun), {while_starting} while starting and \
          twice {reembedded} while the collection was embedded anew, after {changes} acknowledged changes, in {:.1?}",
-        begun.elapsed()
+        started.elapsed()
     );
 }
 

@@ -114,8 +114,8 @@ fn a_mismatched_or_unusable_store_is_refused_at_startup() {
 fn snapshots_are_refused_on_a_database_server() {
     let (database, data, server) = serve_news();
     let client = server.client();
-    let (status, answer) = client.post("/v1/snapshots", &json!({}));
-    assert_eq!((status, &answer["code"]), (409, &json!("not_supported")), "{answer}");
+    let (status, response) = client.post("/v1/snapshots", &json!({}));
+    assert_eq!((status, &response["code"]), (409, &json!("not_supported")), "{response}");
     let mut scheduled = on(&database, &data.path().join("new"));
     scheduled.env("DRAGOMAN_SNAPSHOT_TARGET", data.path());
     let log = failed_start_log(scheduled);
@@ -236,10 +236,10 @@ fn write(client: &Client, writer: usize, stop: &AtomicBool) -> Vec<usize> {
 
 /// Waits until the server accepts writes again.
 fn wait_for_writes(client: &Client, id: &str) {
-    let begun = Instant::now();
+    let started = Instant::now();
     let document = json!({"documents": [{"id": id, "text": "wieder da"}]});
     while !matches!(client.try_post(DOCUMENTS, &document), Ok((200, _))) {
-        assert!(begun.elapsed() < PATIENCE, "the database does not come back");
+        assert!(started.elapsed() < PATIENCE, "the database does not come back");
         std::thread::sleep(Duration::from_millis(50));
     }
 }

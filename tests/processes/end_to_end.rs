@@ -130,12 +130,12 @@ fn check_languages_detected(client: &Client) {
 /// Nearly every query ranks its document first, and each ranks it among the first three of sixteen.
 fn check_answers(client: &Client) {
     let mut misses = Vec::new();
-    for (question, answer) in QUESTIONS {
+    for (question, response) in QUESTIONS {
         let hits = client.hits("world", &json!({ "query": question, "limit": 3 }));
         let found: Vec<_> = hits.iter().map(|hit| format!("{} {}", hit["id"], hit["score"])).collect();
-        assert!(hits.iter().any(|hit| hit["id"] == answer), "{question:?} found {found:?}");
-        if hits[0]["id"] != answer {
-            misses.push(format!("{question:?} found {found:?} before {answer}"));
+        assert!(hits.iter().any(|hit| hit["id"] == response), "{question:?} found {found:?}");
+        if hits[0]["id"] != response {
+            misses.push(format!("{question:?} found {found:?} before {response}"));
         }
     }
     assert!(misses.len() <= MISSES_MAX, "{misses:#?}");

@@ -38,10 +38,10 @@ pub fn create(server: &Program) -> Client {
     client
 }
 
-/// The job of an answer, by its path.
-pub fn accepted(answer: (u16, Value)) -> String {
-    assert_eq!(answer.0, 202, "{}", answer.1);
-    format!("/v1/jobs/{}", answer.1["id"].as_str().unwrap())
+/// The job of a response, by its path.
+pub fn accepted(response: (u16, Value)) -> String {
+    assert_eq!(response.0, 202, "{}", response.1);
+    format!("/v1/jobs/{}", response.1["id"].as_str().unwrap())
 }
 
 #[test]

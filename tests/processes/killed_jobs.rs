@@ -63,9 +63,9 @@ fn fill(client: &Client) {
 
 /// Starts a job; returns its path.
 fn started(client: &Client, path: &str, body: &Value) -> String {
-    let (status, answer) = client.post(path, body);
-    assert!([201, 202].contains(&status), "{path}: {answer}");
-    let id = if status == 201 { &answer["job"] } else { &answer["id"] };
+    let (status, response) = client.post(path, body);
+    assert!([201, 202].contains(&status), "{path}: {response}");
+    let id = if status == 201 { &response["job"] } else { &response["id"] };
     format!("/v1/jobs/{}", id.as_str().unwrap())
 }
 

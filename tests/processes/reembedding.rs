@@ -51,16 +51,16 @@ fn check_whole(client: &Client, documents: usize, loaded: &str) {
     };
     let counts = (&collection["documents"], &collection["passages"], &collection["passages_pending"]);
     assert_eq!(counts, (&json!(documents), &json!(documents), &json!(0)));
-    let (status, answer) = by_text;
+    let (status, response) = by_text;
     if collection["model_fingerprint"] == loaded.replace(':', "-") {
-        assert_eq!((status, &answer["hits"][0]["id"]), (200, &json!("d17")), "{answer}");
+        assert_eq!((status, &response["hits"][0]["id"]), (200, &json!("d17")), "{response}");
     } else {
-        assert_eq!((status, &answer["code"]), (409, &json!("model_mismatch")), "{answer}");
+        assert_eq!((status, &response["code"]), (409, &json!("model_mismatch")), "{response}");
     }
     let dimension = &collection["model_fingerprint"].as_str().unwrap()["fake-".len()..];
     assert_eq!(collection["dimension"].to_string(), dimension);
-    let (status, answer) = client.post(&search, &json!({ "like": "d9", "limit": 3 }));
-    assert_eq!((status, answer["hits"].as_array().unwrap().len()), (200, 3), "{answer}");
+    let (status, response) = client.post(&search, &json!({ "like": "d9", "limit": 3 }));
+    assert_eq!((status, response["hits"].as_array().unwrap().len()), (200, 3), "{response}");
     assert_eq!(client.hits("news", &json!({ "query": "w21", "mode": "lexical" }))[0]["id"], "d21");
 }
 

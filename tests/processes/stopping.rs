@@ -58,9 +58,9 @@ fn an_endless_statement_does_not_prevent_shutdown() {
     let stored = json!({"documents": [{"id": "before", "text": "Der Zug"}]});
     assert_eq!(client.post("/v1/collections/news/documents", &stored).0, 200);
     let caller = begin_endless_write(data.path(), &client);
-    let begun = Instant::now();
+    let started = Instant::now();
     assert!(server.terminate_within(PROMPTLY).success());
-    assert!(begun.elapsed() < PROMPTLY);
+    assert!(started.elapsed() < PROMPTLY);
     caller.join().unwrap();
     database(data.path()).execute_batch("drop trigger endless").unwrap();
     let server = Program::start(data.path(), "fake:16");
@@ -97,8 +97,8 @@ fn stopping_saves_the_index_of_every_collection() {
         assert_eq!(client.post(&format!("/v1/collections/c{number}/documents"), &documents).0, 200);
     }
     let log = server.stop_and_read_log();
-    let told = log.iter().find(|line| line.contains("saving the indexes")).unwrap();
-    assert!(told.contains("\"collections\":20"), "{told}");
+    let line = log.iter().find(|line| line.contains("saving the indexes")).unwrap();
+    assert!(line.contains("\"collections\":20"), "{line}");
     assert!(log.last().unwrap().contains("\"stopped\""), "the last line of the log is written: {log:#?}");
     let folders = std::fs::read_dir(data.path().join("collections")).unwrap();
     let saved = folders.filter(|folder| folder.as_ref().unwrap().path().join("index.usearch").exists());

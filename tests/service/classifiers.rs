@@ -76,10 +76,10 @@ impl Running {
         assert_eq!(self.state().await, ClassifierState::Ready);
     }
 
-    async fn told(&self, text: &str) -> Result<Vec<String>, dragoman::service::Error> {
+    async fn predicted(&self, text: &str) -> Result<Vec<String>, dragoman::service::Error> {
         let options = PredictOptions { threshold: None, scores: 2, explain: 0 };
-        let answers = self.service.predict(&topics(), PredictItems::Texts(vec![text.to_owned()]), options).await?;
-        Ok(answers.into_iter().next().unwrap().labels)
+        let responses = self.service.predict(&topics(), PredictItems::Texts(vec![text.to_owned()]), options).await?;
+        Ok(responses.into_iter().next().unwrap().labels)
     }
 
     /// Stores documents without labels.
@@ -119,7 +119,7 @@ async fn training_resumes_after_a_crash_and_its_result_survives_another() {
     let made = running.service.create_classifier(of_texts(ClassifierKind::Mlp, 400), None).await.unwrap();
     assert_eq!(made.state, ClassifierState::Training);
     running.control.wait_until_blocked();
-    let error = running.told("rain").await.unwrap_err();
+    let error = running.predicted("rain").await.unwrap_err();
     assert_eq!(error.code(), Code::ClassifierNotReady);
     assert!(error.to_string().contains(made.record.job.as_str()), "{error}");
     running.crash();
@@ -127,14 +127,14 @@ async fn training_resumes_after_a_crash_and_its_result_survives_another() {
     let job = running.ended(&made.record.job).await;
     assert_eq!((job.status, job.error), (JobStatus::Succeeded, None));
     assert_eq!(
-        (running.state().await, running.told("rain today").await.unwrap()),
+        (running.state().await, running.predicted("rain today").await.unwrap()),
         (ClassifierState::Ready, vec!["weather".to_owned()])
     );
     let before = running.service.get_classifier(&topics()).await.unwrap();
     running.crash();
     let running = open(folder.path()).await;
     assert_eq!(running.service.get_classifier(&topics()).await.unwrap(), before);
-    assert_eq!(running.told("one more goal").await.unwrap(), ["sports"]);
+    assert_eq!(running.predicted("one more goal").await.unwrap(), ["sports"]);
     running.shutdown().await;
 }
 
@@ -149,7 +149,7 @@ async fn embeddings_stored_before_a_crash_are_not_recomputed() {
     assert_eq!(running.ended(&made.record.job).await.status, JobStatus::Succeeded);
     let embedded: usize = running.control.batches().iter().map(Vec::len).sum();
     assert!(embedded < 3_000, "{embedded} texts were embedded after the restart");
-    assert_eq!(running.told("rain").await.unwrap(), ["weather"]);
+    assert_eq!(running.predicted("rain").await.unwrap(), ["weather"]);
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -214,7 +214,7 @@ async fn deleting_a_classifier_stops_its_training_and_labeling_jobs() {
     if running.labeled(&job.id).await < 2_000 {
         assert_eq!((ended.status, ended.error.unwrap().code), (JobStatus::Failed, Code::ClassifierNotFound));
     }
-    assert_eq!(running.told("rain").await.unwrap_err().code(), Code::ClassifierNotFound);
+    assert_eq!(running.predicted("rain").await.unwrap_err().code(), Code::ClassifierNotFound);
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -227,7 +227,7 @@ async fn a_canceled_training_leaves_a_failed_classifier() {
     running.control.resume();
     assert_eq!(running.ended(&made.record.job).await.status, JobStatus::Canceled);
     assert_eq!(running.state().await, ClassifierState::Failed);
-    let error = running.told("rain").await.unwrap_err();
+    let error = running.predicted("rain").await.unwrap_err();
     assert_eq!(error.code(), Code::ClassifierNotReady);
     assert!(error.to_string().contains("canceled"), "{error}");
     running.service.delete_classifier(&topics()).await.unwrap();
@@ -241,12 +241,12 @@ async fn another_model_makes_a_classifier_outdated() {
     running.shutdown().await;
     let running = open_with(folder.path(), Setting { fake: FakeOptions::of(32), ..Setting::default() }).await;
     assert_eq!(running.state().await, ClassifierState::Outdated);
-    let error = running.told("rain").await.unwrap_err();
+    let error = running.predicted("rain").await.unwrap_err();
     assert_eq!(error.code(), Code::ModelMismatch);
     assert!(error.to_string().contains("fake-64") && error.to_string().contains("fake-32"), "{error}");
     running.shutdown().await;
     let running = open(folder.path()).await;
-    assert_eq!(running.told("rain").await.unwrap(), ["weather"]);
+    assert_eq!(running.predicted("rain").await.unwrap(), ["weather"]);
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -283,11 +283,11 @@ async fn knn_predicts_after_a_crash_and_mlp_trains_on_a_large_collection() {
     running.train(of(ClassifierKind::Knn)).await;
     running.crash();
     let running = open(folder.path()).await;
-    assert_eq!(running.told("rain 17").await.unwrap(), ["weather"]);
+    assert_eq!(running.predicted("rain 17").await.unwrap(), ["weather"]);
     running.service.delete_classifier(&topics()).await.unwrap();
     running.train(of(ClassifierKind::Mlp)).await;
     let report = running.service.get_classifier(&topics()).await.unwrap().report.unwrap();
     assert_eq!((report.examples, report.validation_examples), (4_500, 900));
     assert!(report.validation_quality.unwrap() > 0.95, "{report:?}");
-    assert_eq!(running.told("goal 17").await.unwrap(), ["sports"]);
+    assert_eq!(running.predicted("goal 17").await.unwrap(), ["sports"]);
 }

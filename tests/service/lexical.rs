@@ -85,7 +85,7 @@ async fn queries_of_a_batch_are_embedded_together() {
     running.write("news", "a", "grey sea").await;
     let before = running.control.batches().len();
     let requests = (0..6).map(|n| request(&format!("sea {n}"), 10)).chain([by_words("sea")]).collect();
-    let answers = running.on("news").search_batch(requests).await.unwrap();
-    assert!(answers.iter().all(|answer| ids(&answer.hits) == ["a"]));
+    let responses = running.on("news").search_batch(requests).await.unwrap();
+    assert!(responses.iter().all(|response| ids(&response.hits) == ["a"]));
     assert_eq!(running.control.batches()[before..], [vec![2; 6]], "one batch, without the search by words");
 }

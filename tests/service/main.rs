@@ -170,7 +170,7 @@ impl Running {
     }
 
     async fn search(&self, collection: &str, request: SearchRequest) -> Result<Vec<Hit>, Error> {
-        self.service.collection(&name(collection))?.search(request).await.map(|answer| answer.hits)
+        self.service.collection(&name(collection))?.search(request).await.map(|response| response.hits)
     }
 
     /// The ids of the hits of a query, nearest first.

@@ -284,9 +284,9 @@ async fn a_collection_serves_searches_and_reports_progress_while_catching_up() {
         let [(_, done, total)] = readiness.recovering[..] else { break };
         progress.push((done, total));
         match running.on("news").search(request(&text(5), EXACT)).await {
-            Ok(answer) => {
-                assert_eq!(answer.hits[0].id, id("d5"));
-                answered += u32::from(!answer.complete);
+            Ok(response) => {
+                assert_eq!(response.hits[0].id, id("d5"));
+                answered += u32::from(!response.complete);
             }
             Err(error) => assert_eq!(error.code(), Code::Unavailable, "{error}"),
         }
@@ -294,8 +294,8 @@ async fn a_collection_serves_searches_and_reports_progress_while_catching_up() {
     assert!(answered > 0, "no search was answered while the index caught up: {progress:?}");
     assert!(progress.is_sorted(), "{progress:?}");
     assert!(progress.iter().any(|&(done, total)| done > 0 && done < total), "{progress:?}");
-    let answer = running.on("news").search(request("late 7 999", EXACT)).await.unwrap();
-    assert!(answer.complete && answer.hits[0].id == id("late-7-999"), "{answer:?}");
+    let response = running.on("news").search(request("late 7 999", EXACT)).await.unwrap();
+    assert!(response.complete && response.hits[0].id == id("late-7-999"), "{response:?}");
 }
 
 #[tokio::test]

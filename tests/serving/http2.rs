@@ -37,11 +37,11 @@ fn get(path: &str) -> Request<Body> {
     Request::get(format!("http://localhost{path}")).body(Body::empty()).unwrap()
 }
 
-/// Calls a path and returns the answer's protocol version and text.
+/// Calls a path and returns the response's protocol version and text.
 async fn call(client: &mut SendRequest<Body>, path: &str) -> (Version, String) {
-    let answer = within("an answer", client.send_request(get(path))).await.unwrap();
-    let version = answer.version();
-    let bytes = answer.into_body().collect().await.unwrap().to_bytes();
+    let response = within("a response", client.send_request(get(path))).await.unwrap();
+    let version = response.version();
+    let bytes = response.into_body().collect().await.unwrap().to_bytes();
     (version, String::from_utf8(bytes.to_vec()).unwrap())
 }
 
@@ -51,8 +51,8 @@ async fn http_1_and_http_2_both_work_without_tls() {
     let (mut two, _) = plain_client(server.address).await;
     assert_eq!(call(&mut two, "/").await, (Version::HTTP_2, "hello".to_owned()));
     let mut one = TcpStream::connect(server.address).await.unwrap();
-    let answer = exchange(&mut one, "/").await.unwrap();
-    assert!(answer.starts_with("HTTP/1.1 200") && answer.ends_with("hello"), "{answer}");
+    let response = exchange(&mut one, "/").await.unwrap();
+    assert!(response.starts_with("HTTP/1.1 200") && response.ends_with("hello"), "{response}");
 }
 
 #[tokio::test]
@@ -66,8 +66,8 @@ async fn the_tls_handshake_negotiates_the_protocol() {
     assert_eq!(call(&mut two, "/").await, (Version::HTTP_2, "hello".to_owned()));
     for offer in [&["http/1.1"][..], &[]] {
         let mut stream = connect_tls(server.address, &own, offer).await.unwrap();
-        let answer = exchange(&mut stream, "/").await.unwrap();
-        assert!(answer.starts_with("HTTP/1.1 200"), "{offer:?}: {answer}");
+        let response = exchange(&mut stream, "/").await.unwrap();
+        assert!(response.starts_with("HTTP/1.1 200"), "{offer:?}: {response}");
     }
 }
 
@@ -80,7 +80,7 @@ async fn a_connection_answers_one_request_while_another_runs() {
     within("the first request runs", server.held.entered.notified()).await;
     assert_eq!(call(&mut second, "/").await.1, "hello");
     server.held.release.notify_one();
-    assert_eq!(within("the first answer", held).await.unwrap(), "released");
+    assert_eq!(within("the first response", held).await.unwrap(), "released");
 }
 
 #[tokio::test]
@@ -100,9 +100,9 @@ async fn the_number_of_streams_per_connection_is_limited() {
 #[tokio::test]
 async fn a_client_that_sends_no_request_is_disconnected() {
     let server = listen(8, Duration::from_millis(100), None).await;
-    for begun in [&PREFACE[..2], &PREFACE[..20], PREFACE] {
+    for started in [&PREFACE[..2], &PREFACE[..20], PREFACE] {
         let mut slow = TcpStream::connect(server.address).await.unwrap();
-        slow.write_all(begun).await.unwrap();
+        slow.write_all(started).await.unwrap();
         let mut rest = Vec::new();
         // The close may also arrive as a reset.
         let _ = within("the connection is closed", slow.read_to_end(&mut rest)).await;
@@ -119,7 +119,7 @@ async fn an_idle_connection_is_closed_and_a_busy_one_is_not() {
     tokio::time::sleep(Duration::from_millis(300)).await;
     assert_eq!(call(&mut client, "/").await.1, "hello");
     server.held.release.notify_one();
-    assert_eq!(within("the answer", held).await.unwrap(), "released");
+    assert_eq!(within("the response", held).await.unwrap(), "released");
     within("the connection ends", ended).await.unwrap();
 }
 
@@ -127,10 +127,10 @@ async fn an_idle_connection_is_closed_and_a_busy_one_is_not() {
 async fn an_http_2_client_that_does_not_read_its_response_is_disconnected() {
     let server = listen(1, PATIENCE, None).await;
     let (mut idle, _ended) = plain_client(server.address).await;
-    let _untaken = within("the answer begins", idle.send_request(get("/large"))).await.unwrap();
+    let _untaken = within("the response begins", idle.send_request(get("/large"))).await.unwrap();
     let mut next = TcpStream::connect(server.address).await.unwrap();
-    let answer = within("an answer for the next one", exchange(&mut next, "/")).await.unwrap();
-    assert!(answer.ends_with("hello"), "{answer}");
+    let response = within("a response for the next one", exchange(&mut next, "/")).await.unwrap();
+    assert!(response.ends_with("hello"), "{response}");
 }
 
 #[tokio::test]
@@ -142,10 +142,10 @@ async fn idle_connections_give_way_to_new_ones_and_busy_ones_stay() {
     let (mut idle, ended) = plain_client(server.address).await;
     assert_eq!(call(&mut idle, "/").await.1, "hello");
     let mut next = TcpStream::connect(server.address).await.unwrap();
-    assert!(within("an answer", exchange(&mut next, "/")).await.unwrap().ends_with("hello"));
+    assert!(within("a response", exchange(&mut next, "/")).await.unwrap().ends_with("hello"));
     within("the idle connection is closed", ended).await.unwrap();
     server.held.release.notify_one();
-    assert_eq!(within("the answer", held).await.unwrap(), "released");
+    assert_eq!(within("the response", held).await.unwrap(), "released");
 }
 
 #[tokio::test]

@@ -62,19 +62,23 @@ fn writes_during_a_deletion_on_another_server_end_in_not_found() {
             let writing = scope.spawn(|| {
                 for number in 0..10_000 {
                     let document = json!({"documents": [{"id": number.to_string(), "text": "Il pleut."}]});
-                    let (status, answer) = other.post("/v1/collections/news/documents", &document);
+                    let (status, response) = other.post("/v1/collections/news/documents", &document);
                     match status {
                         200 => (),
                         // The write and the deletion deadlocked, and the write was aborted.
-                        503 => assert_eq!(answer["code"], "unavailable", "{answer}"),
-                        _ => return Some((status, answer)),
+                        503 => assert_eq!(response["code"], "unavailable", "{response}"),
+                        _ => return Some((status, response)),
                     }
                 }
                 None
             });
             let deleted = one.try_delete("/v1/collections/news").unwrap();
-            let (status, answer) = writing.join().unwrap().unwrap();
-            assert_eq!((deleted.0, status, &answer["code"]), (204, 404, &json!("collection_not_found")), "{deleted:?} {answer}");
+            let (status, response) = writing.join().unwrap().unwrap();
+            assert_eq!(
+                (deleted.0, status, &response["code"]),
+                (204, 404, &json!("collection_not_found")),
+                "{deleted:?} {response}"
+            );
         });
     }
 }
@@ -107,10 +111,10 @@ fn an_alias_switches_on_all_servers_and_always_resolves() {
         let reading = scope.spawn(|| {
             let mut reads = 0;
             while !stop.load(std::sync::atomic::Ordering::Relaxed) {
-                let (status, answer) = other.get("/v1/collections/current");
+                let (status, response) = other.get("/v1/collections/current");
                 // A collection that is deleted between lookup and read is reported by its own name, not by the alias.
-                let gone = status == 404 && !answer["detail"].as_str().unwrap().contains("current");
-                assert!(status == 200 || gone, "{answer}");
+                let gone = status == 404 && !response["detail"].as_str().unwrap().contains("current");
+                assert!(status == 200 || gone, "{response}");
                 reads += 1;
             }
             reads
@@ -134,10 +138,10 @@ fn only_one_of_two_concurrent_creations_of_a_name_succeeds() {
     let servers = Servers::start(2);
     let clients = servers.clients::<2>();
     for round in 0..5 {
-        let answers = at_once(&clients, "/v1/collections", &[], &json!({"name": format!("c{round}")}));
-        let mut statuses: Vec<u16> = answers.iter().map(|(status, _)| *status).collect();
+        let responses = at_once(&clients, "/v1/collections", &[], &json!({"name": format!("c{round}")}));
+        let mut statuses: Vec<u16> = responses.iter().map(|(status, _)| *status).collect();
         statuses.sort_unstable();
-        assert_eq!(statuses, [201, 409], "{answers:?}");
+        assert_eq!(statuses, [201, 409], "{responses:?}");
     }
 }
 
@@ -147,9 +151,9 @@ fn concurrent_requests_with_one_idempotency_key_create_one_collection() {
     let clients = servers.clients::<2>();
     for round in 0..5 {
         let (name, key) = (format!("c{round}"), format!("k{round}"));
-        let answers = at_once(&clients, "/v1/collections", &[("idempotency-key", &key)], &json!({ "name": name }));
-        assert!(answers.iter().all(|(status, _)| *status == 201), "{answers:?}");
-        assert_eq!(answers[0].1["created_at"], answers[1].1["created_at"]);
+        let responses = at_once(&clients, "/v1/collections", &[("idempotency-key", &key)], &json!({ "name": name }));
+        assert!(responses.iter().all(|(status, _)| *status == 201), "{responses:?}");
+        assert_eq!(responses[0].1["created_at"], responses[1].1["created_at"]);
     }
     let left: i64 = servers.database().query_one("select count(*) from dragoman.collections", &[]).unwrap().get(0);
     assert_eq!(left, 5, "nothing is left of the slower creation");
@@ -235,9 +239,9 @@ fn a_recreated_classifier_predicts_its_new_labels_on_all_servers() {
     for labels in [["rain", "goal"], ["rain", "tax"]] {
         assert_eq!(one.post("/v1/classifiers", &classifier("topic", labels)).0, 201);
         other.wait_until("it is trained", |client| client.get("/v1/classifiers/topic").1["state"] == "ready");
-        let (status, answer) = predict();
-        assert_eq!(status, 200, "{answer}");
-        assert!(answer.to_string().contains(labels[1]), "{answer}");
+        let (status, response) = predict();
+        assert_eq!(status, 200, "{response}");
+        assert!(response.to_string().contains(labels[1]), "{response}");
         assert_eq!(one.try_delete("/v1/classifiers/topic").unwrap().0, 204);
         assert_eq!(predict().0, 404);
     }
@@ -250,9 +254,9 @@ fn concurrent_requests_with_one_idempotency_key_create_one_classifier() {
     for round in 0..5 {
         let (name, key) = (format!("c{round}"), format!("k{round}"));
         let body = classifier(&name, ["rain", "goal"]);
-        let answers = at_once(&clients, "/v1/classifiers", &[("idempotency-key", &key)], &body);
-        assert!(answers.iter().all(|(status, _)| *status == 201), "{answers:?}");
-        assert_eq!(answers[0].1["job"], answers[1].1["job"]);
+        let responses = at_once(&clients, "/v1/classifiers", &[("idempotency-key", &key)], &body);
+        assert!(responses.iter().all(|(status, _)| *status == 201), "{responses:?}");
+        assert_eq!(responses[0].1["job"], responses[1].1["job"]);
     }
     let jobs = clients[0].get("/v1/jobs?type=train&limit=100").1["jobs"].as_array().unwrap().len();
     assert_eq!(jobs, 5);

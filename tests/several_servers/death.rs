@@ -20,7 +20,7 @@ fn send_with_retries(
         let at = turn.fetch_add(1, Ordering::Relaxed) % clients.len();
         match send(&clients[at]) {
             Ok((503, _)) | Err(_) => std::thread::sleep(Duration::from_millis(5)),
-            Ok(answer) => return answer,
+            Ok(response) => return response,
         }
     }
 }
@@ -35,18 +35,19 @@ fn load(clients: &[Client], worker: usize, stop: &AtomicBool) -> Vec<usize> {
         }
         let (id, text) = (format!("{worker}-{number}"), format!("Satz {number} von {worker}"));
         let body = json!({"documents": [{"id": id, "text": text}]});
-        let (status, answer) = send_with_retries(clients, &turn, |client| client.try_post(DOCUMENTS, &body));
-        assert_eq!(status, 200, "{answer}");
+        let (status, response) = send_with_retries(clients, &turn, |client| client.try_post(DOCUMENTS, &body));
+        assert_eq!(status, 200, "{response}");
         acknowledged.push(number);
         let asked = json!({"query": text, "mode": "dense", "limit": 1});
-        let (status, answer) = send_with_retries(clients, &turn, |client| client.try_post("/v1/collections/news/search", &asked));
-        assert_eq!((status, &answer["hits"][0]["id"]), (200, &json!(id)), "{answer}");
+        let (status, response) =
+            send_with_retries(clients, &turn, |client| client.try_post("/v1/collections/news/search", &asked));
+        assert_eq!((status, &response["hits"][0]["id"]), (200, &json!(id)), "{response}");
         let name = format!("c{worker}-{number}");
         if number % 10 == 0 {
-            let (status, answer) = send_with_retries(clients, &turn, |client| {
+            let (status, response) = send_with_retries(clients, &turn, |client| {
                 client.try_send("PUT", &format!("/v1/collections/{name}"), &[], &json!({}))
             });
-            assert!([200, 201].contains(&status), "{answer}");
+            assert!([200, 201].contains(&status), "{response}");
         }
     }
     acknowledged

@@ -62,9 +62,9 @@ fn concurrent_writes_with_one_idempotency_key_are_applied_once() {
     for round in 0..10 {
         let body = json!({"documents": [{"id": format!("d{round}"), "text": "Il pleut."}]});
         let key = format!("k{round}");
-        let answers = at_once(&clients, DOCUMENTS, &[("idempotency-key", &key)], &body);
-        assert!(answers.iter().all(|(status, _)| *status == 200), "{answers:?}");
-        let results = answers.iter().map(|(_, answer)| answer["results"][0].clone()).collect::<Vec<_>>();
+        let responses = at_once(&clients, DOCUMENTS, &[("idempotency-key", &key)], &body);
+        assert!(responses.iter().all(|(status, _)| *status == 200), "{responses:?}");
+        let results = responses.iter().map(|(_, response)| response["results"][0].clone()).collect::<Vec<_>>();
         assert_eq!((&results[0]["status"], &results[0]), (&json!("created"), &results[1]), "one version");
     }
 }
@@ -78,8 +78,8 @@ fn each_passage_is_embedded_exactly_once() {
         let documents: Vec<Value> = (0..20)
             .map(|number| json!({"id": format!("{round}-{number}"), "text": format!("Satz {number} in {round}")}))
             .collect();
-        let (status, answer) = clients[round % 2].post(&format!("{DOCUMENTS}?wait=stored"), &json!({ "documents": documents }));
-        assert_eq!(status, 200, "{answer}");
+        let (status, response) = clients[round % 2].post(&format!("{DOCUMENTS}?wait=stored"), &json!({ "documents": documents }));
+        assert_eq!(status, 200, "{response}");
     }
     clients[0].wait_until("all is embedded", |client| client.get("/v1/collections/news").1["passages_pending"] == 0);
     let sql = "select sequence from dragoman.collections";
@@ -96,8 +96,8 @@ fn a_time_to_live_counts_by_the_clock_of_the_database() {
         let [client] = servers.clients();
         create(&client, "news");
         let path = format!("{DOCUMENTS}/a");
-        let check = |(status, answer): (u16, Value), done_by: &str| {
-            assert_eq!(status, 200, "{done_by}, {hours} hours: {answer}");
+        let check = |(status, response): (u16, Value), done_by: &str| {
+            assert_eq!(status, 200, "{done_by}, {hours} hours: {response}");
             let stored = client.get(&path).1;
             let time = |member: &str| stored[member].as_str().and_then(dragoman::domain::timestamps::parse).unwrap();
             let lives_ms = time("expires_at") - time("updated_at");
@@ -124,10 +124,10 @@ fn a_time_to_live_counts_by_the_clock_of_the_database() {
 /// Waits until the database has this number of documents.
 #[track_caller]
 fn wait_for_count(servers: &Servers, expect: i64) {
-    let (mut database, begun) = (servers.database(), std::time::Instant::now());
+    let (mut database, started) = (servers.database(), std::time::Instant::now());
     let sql = "select count(*) from dragoman.documents";
     while database.query_one(sql, &[]).unwrap().get::<_, i64>(0) != expect {
-        assert!(begun.elapsed() < crate::program::PATIENCE, "expired documents are not removed");
+        assert!(started.elapsed() < crate::program::PATIENCE, "expired documents are not removed");
         std::thread::sleep(std::time::Duration::from_millis(20));
     }
 }

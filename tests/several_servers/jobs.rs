@@ -15,8 +15,8 @@ fn fill(client: &Client) {
         json!({"id": format!("d{number}"), "text": format!("w{number} x{}", number % 7), "metadata": {"topic": topic}})
     };
     let documents: Vec<Value> = (0..40).map(document).collect();
-    let (status, answer) = client.post("/v1/collections/news/documents", &json!({ "documents": documents }));
-    assert_eq!(status, 200, "{answer}");
+    let (status, response) = client.post("/v1/collections/news/documents", &json!({ "documents": documents }));
+    assert_eq!(status, 200, "{response}");
 }
 
 /// Starts a training; returns its job's path.
@@ -112,10 +112,10 @@ fn running_and_queued_jobs_can_be_canceled_through_another_server() {
     let [one, other] = servers.clients();
     fill(&one);
     let (running, waiting) = (train_endlessly(&one), train_soon(&one, "soon"));
-    let begun = Instant::now();
+    let started = Instant::now();
     cancel(&other, &waiting);
     cancel(&other, &running);
-    assert!(begun.elapsed() < Duration::from_secs(30), "{:?}", begun.elapsed());
+    assert!(started.elapsed() < Duration::from_secs(30), "{:?}", started.elapsed());
     for name in ["soon", "endless"] {
         assert_eq!(one.get(&format!("/v1/classifiers/{name}")).1["state"], "failed");
     }
@@ -129,11 +129,11 @@ fn jobs_of_a_killed_server_continue_elsewhere_and_complete_once() {
     let endless = train_endlessly(&one);
     let soon = ["a", "b"].map(|name| (train_soon(&one, name), name));
     servers.kill(0);
-    let begun = Instant::now();
+    let started = Instant::now();
     let orphans = "select count(*) from dragoman.jobs where owner not in (select id from dragoman.servers)";
     other.wait_until("the dead server is known to be dead", |_| number(&servers, "select count(*) from dragoman.servers") == 2);
     other.wait_until("its jobs are taken over", |_| number(&servers, orphans) == 0);
-    assert!(begun.elapsed() < Duration::from_secs(20), "{:?}", begun.elapsed());
+    assert!(started.elapsed() < Duration::from_secs(20), "{:?}", started.elapsed());
     assert_eq!(number(&servers, "select count(distinct owner) from dragoman.jobs"), 1);
     cancel(&third, &endless);
     for (job, name) in soon {
@@ -276,9 +276,9 @@ fn concurrent_requests_with_one_idempotency_key_create_one_job() {
     fill(&clients[0]);
     for round in 0..5 {
         let key = format!("k{round}");
-        let answers = at_once(&clients, "/v1/collections/news/duplicates", &[("idempotency-key", &key)], &json!({}));
-        assert!(answers.iter().all(|(status, _)| *status == 202), "{answers:?}");
-        assert_eq!(answers[0].1["id"], answers[1].1["id"]);
+        let responses = at_once(&clients, "/v1/collections/news/duplicates", &[("idempotency-key", &key)], &json!({}));
+        assert!(responses.iter().all(|(status, _)| *status == 202), "{responses:?}");
+        assert_eq!(responses[0].1["id"], responses[1].1["id"]);
     }
     assert_eq!(clients[1].get("/v1/jobs?type=duplicates&limit=100").1["jobs"].as_array().unwrap().len(), 5);
 }

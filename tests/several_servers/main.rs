@@ -105,15 +105,15 @@ impl Servers {
 
 /// Creates a collection.
 pub fn create(client: &Client, name: &str) {
-    let (status, answer) = client.post("/v1/collections", &json!({ "name": name }));
-    assert_eq!(status, 201, "{answer}");
+    let (status, response) = client.post("/v1/collections", &json!({ "name": name }));
+    assert_eq!(status, 201, "{response}");
 }
 
 /// Stores a document.
 pub fn put(client: &Client, collection: &str, id: &str, text: &str) {
     let documents = json!({"documents": [{"id": id, "text": text}]});
-    let (status, answer) = client.post(&format!("/v1/collections/{collection}/documents"), &documents);
-    assert_eq!(status, 200, "{answer}");
+    let (status, response) = client.post(&format!("/v1/collections/{collection}/documents"), &documents);
+    assert_eq!(status, 200, "{response}");
 }
 
 /// The names on all pages of a list.
@@ -121,10 +121,10 @@ pub fn names(client: &Client, list: &str) -> Vec<String> {
     let first = format!("/v1/{list}?limit=100");
     let (mut names, mut path) = (Vec::new(), first.clone());
     loop {
-        let (status, answer) = client.get(&path);
-        assert_eq!(status, 200, "{answer}");
-        names.extend(answer[list].as_array().unwrap().iter().map(|one| one["name"].as_str().unwrap().to_owned()));
-        let Some(cursor) = answer["next_cursor"].as_str() else { return names };
+        let (status, response) = client.get(&path);
+        assert_eq!(status, 200, "{response}");
+        names.extend(response[list].as_array().unwrap().iter().map(|one| one["name"].as_str().unwrap().to_owned()));
+        let Some(cursor) = response["next_cursor"].as_str() else { return names };
         path = format!("{first}&cursor={cursor}");
     }
 }

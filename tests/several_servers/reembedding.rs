@@ -20,8 +20,8 @@ fn fill(client: &Client, documents: usize) {
     create(client, "news");
     let all: Vec<Value> = (0..documents).map(|n| json!({"id": format!("d{n}"), "text": text(&n.to_string())})).collect();
     for part in all.chunks(500) {
-        let (status, answer) = client.post(DOCUMENTS, &json!({ "documents": part }));
-        assert_eq!(status, 200, "{answer}");
+        let (status, response) = client.post(DOCUMENTS, &json!({ "documents": part }));
+        assert_eq!(status, 200, "{response}");
     }
     assert_eq!(client.put("/v1/aliases/latest", &json!({"collection": "news"})).0, 200);
 }
@@ -55,8 +55,8 @@ fn store(clients: &[Client; 2], over: &AtomicBool) -> Acknowledged {
         let id = format!("new{}", done.stored.len());
         let body = json!({"documents": [{"id": id, "text": text(&id)}]});
         let stored = clients.iter().any(|client| {
-            let (status, answer) = client.post(DOCUMENTS, &body);
-            assert!(status == 200 || answer["code"] == "model_mismatch", "{status} {answer}");
+            let (status, response) = client.post(DOCUMENTS, &body);
+            assert!(status == 200 || response["code"] == "model_mismatch", "{status} {response}");
             status == 200
         });
         if !stored {
@@ -80,14 +80,14 @@ fn change(clients: &[Client; 2], over: &AtomicBool) -> Acknowledged {
         for n in 0..10 {
             let client = &clients[(n + round) % 2];
             let patch = json!({"metadata": {format!("r{round}"): 1}});
-            let (status, answer) = client.try_send("PATCH", &format!("{DOCUMENTS}/d{n}"), &[], &patch).unwrap();
-            assert_eq!(status, 200, "{answer}");
+            let (status, response) = client.try_send("PATCH", &format!("{DOCUMENTS}/d{n}"), &[], &patch).unwrap();
+            assert_eq!(status, 200, "{response}");
         }
         done.rounds = round;
         if round < 8 {
             let id = format!("d{}", 10 + round);
-            let (status, answer) = clients[round % 2].try_delete(&format!("{DOCUMENTS}/{id}")).unwrap();
-            assert_eq!(status, 204, "{answer}");
+            let (status, response) = clients[round % 2].try_delete(&format!("{DOCUMENTS}/{id}")).unwrap();
+            assert_eq!(status, 204, "{response}");
             done.deleted.push(id);
         }
     }
@@ -146,8 +146,8 @@ fn writes_through_both_servers_during_reembedding_get_the_new_model() {
         let found = other.hits("latest", &json!({"query": text(id), "mode": "dense", "limit": 1}));
         assert_eq!(found[0]["id"], json!(id));
     }
-    let (status, answer) = one.post(&format!("{NEWS}/search"), &json!({"query": "w7"}));
-    assert_eq!((status, &answer["code"]), (409, &json!("model_mismatch")), "its model is another one");
+    let (status, response) = one.post(&format!("{NEWS}/search"), &json!({"query": "w7"}));
+    assert_eq!((status, &response["code"]), (409, &json!("model_mismatch")), "its model is another one");
     one.wait_until("the old rows are gone", |_| number(&servers, "select count(*) from dragoman.collections") == 1);
 }
 
@@ -157,8 +157,8 @@ fn store_and_find(clients: [&Client; 2], writer: usize, over: &AtomicBool) -> us
     while !over.load(Ordering::Acquire) {
         let id = format!("w{writer}-{stored}");
         let body = json!({"documents": [{"id": id, "text": text(&id)}]});
-        let (status, answer) = clients[0].try_send("POST", DOCUMENTS, &[("idempotency-key", &id)], &body).unwrap();
-        assert_eq!(status, 200, "{answer}");
+        let (status, response) = clients[0].try_send("POST", DOCUMENTS, &[("idempotency-key", &id)], &body).unwrap();
+        assert_eq!(status, 200, "{response}");
         let found = clients[1].hits("latest", &json!({"query": text(&id), "mode": "dense", "limit": 1}));
         assert_eq!(found[0]["id"], json!(id));
         stored += 1;
@@ -225,11 +225,11 @@ fn number(servers: &Servers, sql: &str) -> i64 {
 fn check_whole(client: &Client, documents: usize, loaded: &str) {
     let search = format!("{NEWS}/search");
     // Retries until nothing changed between the requests.
-    let (news, (status, answer)) = loop {
+    let (news, (status, response)) = loop {
         let before = client.get(NEWS).1;
-        let answer = client.post(&search, &json!({"query": text("17"), "mode": "dense", "limit": 1}));
+        let response = client.post(&search, &json!({"query": text("17"), "mode": "dense", "limit": 1}));
         if client.get(NEWS).1["model_fingerprint"] == before["model_fingerprint"] {
-            break (before, answer);
+            break (before, response);
         }
     };
     assert_eq!(
@@ -237,11 +237,11 @@ fn check_whole(client: &Client, documents: usize, loaded: &str) {
         (&json!(documents), &json!(documents), &json!(0))
     );
     match news["model_fingerprint"] == loaded.replace(':', "-") {
-        true => assert_eq!((status, &answer["hits"][0]["id"]), (200, &json!("d17")), "{answer}"),
-        false => assert_eq!((status, &answer["code"]), (409, &json!("model_mismatch")), "{answer}"),
+        true => assert_eq!((status, &response["hits"][0]["id"]), (200, &json!("d17")), "{response}"),
+        false => assert_eq!((status, &response["code"]), (409, &json!("model_mismatch")), "{response}"),
     }
-    let (status, answer) = client.post(&search, &json!({"like": "d9", "limit": 3}));
-    assert_eq!((status, answer["hits"].as_array().unwrap().len()), (200, 3), "{answer}");
+    let (status, response) = client.post(&search, &json!({"like": "d9", "limit": 3}));
+    assert_eq!((status, response["hits"].as_array().unwrap().len()), (200, 3), "{response}");
     assert_eq!(client.hits("latest", &json!({"query": "w21", "mode": "lexical"}))[0]["id"], "d21");
 }
 

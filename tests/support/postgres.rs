@@ -109,9 +109,9 @@ impl Database {
         let mut watcher = watcher.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
         let said = Mutex::new(BufReader::new(watcher.stdout.take().unwrap()));
         let database = Self { folder, programs, watcher: Mutex::new(watcher), said, copies: Mutex::default() };
-        let begun = Instant::now();
+        let started = Instant::now();
         while postgres::Client::connect(&database.options().url, postgres::NoTls).is_err() {
-            assert!(begun.elapsed() < PATIENCE, "the database server does not start");
+            assert!(started.elapsed() < PATIENCE, "the database server does not start");
             std::thread::sleep(Duration::from_millis(50));
         }
         database
@@ -164,9 +164,9 @@ impl Database {
         *copies += 1;
         let name = format!("own_{copies}");
         // The template must have no connections, and closing one takes a moment.
-        let begun = Instant::now();
+        let started = Instant::now();
         while let Err(error) = client.batch_execute(&format!("create database {name} template {COPIED}")) {
-            assert!(begun.elapsed() < PATIENCE, "{error:?}");
+            assert!(started.elapsed() < PATIENCE, "{error:?}");
             std::thread::sleep(Duration::from_millis(20));
         }
         options(&name)
@@ -190,11 +190,11 @@ impl Database {
 
     /// Connects, and waits until the server answers.
     pub fn connect(&self) -> Arc<PostgresServer> {
-        let begun = Instant::now();
+        let started = Instant::now();
         loop {
             match PostgresServer::connect(&self.options()) {
                 Ok(server) => return server,
-                Err(error) if begun.elapsed() > PATIENCE => {
+                Err(error) if started.elapsed() > PATIENCE => {
                     let log = std::fs::read_to_string(self.folder.join("log")).unwrap_or_default();
                     panic!("the database server does not answer: {error:?}\n{log}")
                 }

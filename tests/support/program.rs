@@ -195,7 +195,7 @@ impl Client {
 
     /// Returns status and body, or an error if the server does not listen.
     pub fn try_get(&self, path: &str) -> Result<(u16, Value), ureq::Error> {
-        answer(self.keyed(self.agent.get(format!("{}{path}", self.base))).call())
+        read_response(self.keyed(self.agent.get(format!("{}{path}", self.base))).call())
     }
 
     /// Returns status and body.
@@ -205,18 +205,18 @@ impl Client {
 
     /// Returns status and body, or an error if the server is gone.
     pub fn try_post(&self, path: &str, body: &Value) -> Result<(u16, Value), ureq::Error> {
-        answer(self.keyed(self.agent.post(format!("{}{path}", self.base))).send_json(body))
+        read_response(self.keyed(self.agent.post(format!("{}{path}", self.base))).send_json(body))
     }
 
     /// Returns status and body.
     pub fn put(&self, path: &str, body: &Value) -> (u16, Value) {
-        answer(self.keyed(self.agent.put(format!("{}{path}", self.base))).send_json(body)).unwrap()
+        read_response(self.keyed(self.agent.put(format!("{}{path}", self.base))).send_json(body)).unwrap()
     }
 
     /// Streams an NDJSON file; returns status and body.
     pub fn post_lines(&self, path: &str, mut lines: impl std::io::Read + 'static) -> (u16, Value) {
         let request = self.keyed(self.agent.post(format!("{}{path}", self.base))).header("content-type", "application/x-ndjson");
-        answer(request.send(ureq::SendBody::from_reader(&mut lines))).unwrap()
+        read_response(request.send(ureq::SendBody::from_reader(&mut lines))).unwrap()
     }
 
     /// Returns the body as text.
@@ -241,7 +241,7 @@ impl Client {
         for (name, value) in headers {
             request = request.header(*name, *value);
         }
-        answer(request.call())
+        read_response(request.call())
     }
 
     /// Sends a request with a JSON body and headers; returns status and body, or an error if the server is gone.
@@ -257,7 +257,7 @@ impl Client {
         for (name, value) in headers.iter().copied().chain(self.key.as_deref().map(|key| ("authorization", key))) {
             request = request.header(name, value);
         }
-        answer(self.agent.run(request.body(body.to_string())?))
+        read_response(self.agent.run(request.body(body.to_string())?))
     }
 
     /// Sends a request with a JSON body; returns status and body.
@@ -289,7 +289,7 @@ impl Client {
     }
 }
 
-fn answer(response: Result<ureq::http::Response<ureq::Body>, ureq::Error>) -> Result<(u16, Value), ureq::Error> {
+fn read_response(response: Result<ureq::http::Response<ureq::Body>, ureq::Error>) -> Result<(u16, Value), ureq::Error> {
     let mut response = response?;
     let body = response.body_mut().read_to_string()?;
     Ok((response.status().as_u16(), serde_json::from_str(&body).unwrap_or(Value::Null)))

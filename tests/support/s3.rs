@@ -27,7 +27,7 @@ impl S3 {
         let s3 = Self::default();
         let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
         let url = format!("http://{}", listener.local_addr().unwrap());
-        let router = Router::new().fallback(answer).layer(axum::extract::DefaultBodyLimit::disable()).with_state(s3.clone());
+        let router = Router::new().fallback(serve).layer(axum::extract::DefaultBodyLimit::disable()).with_state(s3.clone());
         std::thread::spawn(move || {
             let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
             runtime.block_on(async move {
@@ -44,7 +44,7 @@ impl S3 {
     }
 }
 
-async fn answer(
+async fn serve(
     State(s3): State<S3>,
     method: Method,
     uri: Uri,

@@ -1,6 +1,6 @@
 //! The whole server in process: routes, service and store, with a deterministic fake encoder.
 //!
-//! Every answer is checked against the OpenAPI document, so that no test passes with an undocumented body, status or error
+//! Every response is checked against the OpenAPI document, so that no test passes with an undocumented body, status or error
 //! code.
 
 #[path = "postgres.rs"]
@@ -75,7 +75,7 @@ pub struct Server {
 
 /// A response.
 #[derive(Debug)]
-pub struct Answer {
+pub struct Response {
     pub status: u16,
     pub headers: HeaderMap,
     /// The body; null if it is empty or not JSON.
@@ -144,48 +144,48 @@ impl Server {
     /// A server with the empty collection `news`.
     pub async fn with_news() -> Self {
         let server = Self::start();
-        let answer = server.post("/v1/collections", &json!({"name": "news"})).await;
-        assert_eq!(answer.status, 201, "{answer:?}");
+        let response = server.post("/v1/collections", &json!({"name": "news"})).await;
+        assert_eq!(response.status, 201, "{response:?}");
         server
     }
 
     /// A server whose collection `news` contains `documents`.
     pub async fn with_documents(documents: Value) -> Self {
         let server = Self::with_news().await;
-        let answer = server.post("/v1/collections/news/documents", &json!({"documents": documents})).await;
-        assert_eq!(answer.status, 200, "{answer:?}");
+        let response = server.post("/v1/collections/news/documents", &json!({"documents": documents})).await;
+        assert_eq!(response.status, 200, "{response:?}");
         server
     }
 
-    pub async fn get(&self, path: &str) -> Answer {
+    pub async fn get(&self, path: &str) -> Response {
         self.call(Method::GET, path, Body::empty()).await
     }
 
-    pub async fn delete(&self, path: &str) -> Answer {
+    pub async fn delete(&self, path: &str) -> Response {
         self.call(Method::DELETE, path, Body::empty()).await
     }
 
-    pub async fn post(&self, path: &str, body: &Value) -> Answer {
+    pub async fn post(&self, path: &str, body: &Value) -> Response {
         self.call(Method::POST, path, Body::from(body.to_string())).await
     }
 
-    pub async fn put(&self, path: &str, body: &Value) -> Answer {
+    pub async fn put(&self, path: &str, body: &Value) -> Response {
         self.call(Method::PUT, path, Body::from(body.to_string())).await
     }
 
-    pub async fn patch(&self, path: &str, body: &Value) -> Answer {
+    pub async fn patch(&self, path: &str, body: &Value) -> Response {
         self.call(Method::PATCH, path, Body::from(body.to_string())).await
     }
 
     /// Imports a file, and waits for its job to end.
     pub async fn import(&self, media_type: &str, body: impl Into<Body>) -> Value {
         let request = Request::post("/v1/collections/news/import").header(CONTENT_TYPE, media_type);
-        let answer = self.send(request.body(body.into()).expect("a request")).await;
-        self.finished(&answer).await
+        let response = self.send(request.body(body.into()).expect("a request")).await;
+        self.finished(&response).await
     }
 
     /// Waits until an accepted job has ended, and returns it.
-    pub async fn finished(&self, accepted: &Answer) -> Value {
+    pub async fn finished(&self, accepted: &Response) -> Value {
         assert_eq!(accepted.status, 202, "{accepted:?}");
         self.ended_job(accepted.header("location").expect("a place")).await
     }
@@ -209,12 +209,12 @@ impl Server {
     }
 
     /// Sends a body, or none if it is null, with one more header.
-    pub async fn send_with(&self, method: Method, path: &str, header: (&str, &str), body: &Value) -> Answer {
+    pub async fn send_with(&self, method: Method, path: &str, header: (&str, &str), body: &Value) -> Response {
         let body = if body.is_null() { Body::empty() } else { Body::from(body.to_string()) };
         self.send(self.request(method, path).header(header.0, header.1).body(body).expect("a request")).await
     }
 
-    pub async fn call(&self, method: Method, path: &str, body: Body) -> Answer {
+    pub async fn call(&self, method: Method, path: &str, body: Body) -> Response {
         self.send(self.request(method, path).body(body).expect("a request")).await
     }
 
@@ -227,53 +227,53 @@ impl Server {
         }
     }
 
-    /// Sends any request and checks the answer against the OpenAPI document.
-    pub async fn send(&self, request: Request<Body>) -> Answer {
+    /// Sends any request and checks the response against the OpenAPI document.
+    pub async fn send(&self, request: Request<Body>) -> Response {
         let (method, path) = (request.method().as_str().to_lowercase(), request.uri().path().to_owned());
-        let answer = answer(self.router.clone(), request).await;
-        self.check(&method, &path, &answer);
-        answer
+        let response = respond(self.router.clone(), request).await;
+        self.check(&method, &path, &response);
+        response
     }
 
     /// Sends a request whose answer the OpenAPI document describes only in prose.
-    pub async fn send_unchecked(&self, request: Request<Body>) -> Answer {
-        answer(self.router.clone(), request).await
+    pub async fn send_unchecked(&self, request: Request<Body>) -> Response {
+        respond(self.router.clone(), request).await
     }
 
-    fn check(&self, method: &str, path: &str, answer: &Answer) {
+    fn check(&self, method: &str, path: &str, response: &Response) {
         let paths = self.document["paths"].as_object().expect("paths");
         let mut items = paths.iter().filter(|(template, _)| fits(template, path)).map(|(_, item)| item).peekable();
         if items.peek().is_none() {
             return;
         }
         let Some(operation) = items.map(|item| &item[method]).find(|operation| !operation.is_null()) else {
-            assert_eq!(answer.status, 405);
+            assert_eq!(response.status, 405);
             return;
         };
-        let response = schema::resolved(&self.document, &operation["responses"][answer.status.to_string()]);
-        assert!(!response.is_null(), "{method} {path} does not document status {}: {}", answer.status, answer.text);
-        let Some(contents) = response["content"].as_object() else {
-            assert_eq!(answer.text, "", "{method} {path} documents no body");
+        let documented = schema::resolved(&self.document, &operation["responses"][response.status.to_string()]);
+        assert!(!documented.is_null(), "{method} {path} does not document status {}: {}", response.status, response.text);
+        let Some(contents) = documented["content"].as_object() else {
+            assert_eq!(response.text, "", "{method} {path} documents no body");
             return;
         };
-        let media_type = answer.headers[CONTENT_TYPE].to_str().expect("ASCII");
+        let media_type = response.headers[CONTENT_TYPE].to_str().expect("ASCII");
         let without_charset = media_type.trim_end_matches("; charset=utf-8");
         let content = contents.get(media_type).or_else(|| contents.get(without_charset));
         let content = content.unwrap_or_else(|| panic!("{method} {path} does not document {media_type}"));
         // In the OpenAPI document, a file is a string.
-        let text = Value::from(answer.text.as_str());
-        let body = if media_type.ends_with("json") && !media_type.ends_with("ndjson") { &answer.body } else { &text };
+        let text = Value::from(response.text.as_str());
+        let body = if media_type.ends_with("json") && !media_type.ends_with("ndjson") { &response.body } else { &text };
         let problems = schema::violations(&self.document, &content["schema"], body);
-        assert!(problems.is_empty(), "{method} {path} answers {}: {problems:?}", answer.body);
-        if let Some(code) = answer.code().filter(|_| answer.status >= 400) {
+        assert!(problems.is_empty(), "{method} {path} answers {}: {problems:?}", response.body);
+        if let Some(code) = response.code().filter(|_| response.status >= 400) {
             let lists = |part: &Value| part["x-error-codes"].as_array().is_some_and(|codes| codes.iter().any(|one| one == code));
-            let listed = lists(operation) || lists(response);
+            let listed = lists(operation) || lists(documented);
             assert!(listed && !content["examples"][code].is_null(), "{method} {path} does not document {code}");
         }
     }
 }
 
-impl Answer {
+impl Response {
     /// The error's code, in either error format.
     pub fn code(&self) -> Option<&str> {
         self.body["code"].as_str().or_else(|| self.body["error"]["code"].as_str())
@@ -301,8 +301,8 @@ impl Answer {
     }
 }
 
-/// Runs one request through `router`, with a host if it names none; every answer has a request id.
-pub async fn answer(router: Router, mut request: Request<Body>) -> Answer {
+/// Runs one request through `router`, with a host if it names none; every response has a request id.
+pub async fn respond(router: Router, mut request: Request<Body>) -> Response {
     let host = request.uri().authority().map_or("localhost", |authority| authority.as_str()).to_owned();
     request.headers_mut().entry(HOST).or_insert(HeaderValue::try_from(host).expect("a host"));
     let response = router.oneshot(request).await.expect("the router always answers");
@@ -311,7 +311,7 @@ pub async fn answer(router: Router, mut request: Request<Body>) -> Answer {
     let text = String::from_utf8_lossy(&bytes).into_owned();
     assert!(head.headers.contains_key("x-request-id"), "no request id");
     let (status, body) = (head.status.as_u16(), serde_json::from_str(&text).unwrap_or_default());
-    Answer { status, headers: head.headers, body, text, bytes: bytes.to_vec() }
+    Response { status, headers: head.headers, body, text, bytes: bytes.to_vec() }
 }
 
 fn fits(template: &str, path: &str) -> bool {

@@ -50,8 +50,8 @@ impl Adam {
                 let rows = by_rows.iter().find(|table| table.table == name);
                 let mut gradient = rows.map_or_else(|| weight.grad(), |table| table.values.shallow_clone());
                 if !gradient.defined() {
-                    // A question encoder has no gradient if a batch has no question. Its moments move it nevertheless, as in a run
-                    // that was not resumed, whose gradient is then zero.
+                    // A question encoder has no gradient if a batch has no question. Its moments move it nevertheless, as in a
+                    // run that was not resumed, whose gradient is then zero.
                     if tables.iter().any(|table| table.table == name) || !self.moments.contains_key(name) {
                         continue;
                     }

@@ -54,7 +54,7 @@ pub(super) struct Activations {
     /// [rows, hidden] Before dropout; after the backward pass, the gradient before the activation.
     hidden: Vec<f32>,
     /// [rows, hidden] After dropout.
-    kept: Vec<f32>,
+    after_dropout: Vec<f32>,
     /// [rows, labels] After the backward pass, their gradient.
     logits: Vec<f32>,
 }
@@ -67,7 +67,7 @@ impl Activations {
             inputs: vec![0.0; rows_max * shape.dimension],
             hidden_mask: vec![1.0; rows_max * shape.hidden],
             hidden: vec![0.0; rows_max * shape.hidden],
-            kept: vec![0.0; rows_max * shape.hidden],
+            after_dropout: vec![0.0; rows_max * shape.hidden],
             logits: vec![0.0; rows_max * shape.labels],
         }
     }
@@ -92,7 +92,7 @@ pub(super) fn forward(shape: Shape, activation: Activation, parameters: &[f32], 
     let Parts { hidden_weights, hidden_biases, label_weights, label_biases } = shape.parts(parameters);
     for row in 0..activations.rows {
         let range = row * shape.hidden..(row + 1) * shape.hidden;
-        let (hidden, kept) = (&mut activations.hidden[range.clone()], &mut activations.kept[range.clone()]);
+        let (hidden, after_dropout) = (&mut activations.hidden[range.clone()], &mut activations.after_dropout[range.clone()]);
         let input = &activations.inputs[row * shape.dimension..][..shape.dimension];
         multiply(hidden_weights, hidden_biases, input, hidden);
         match activation {
@@ -100,8 +100,8 @@ pub(super) fn forward(shape: Shape, activation: Activation, parameters: &[f32], 
             Activation::Relu => hidden.iter_mut().for_each(|value| *value = value.max(0.0)),
         }
         let masked = hidden.iter().zip(&activations.hidden_mask[range]).map(|(value, mask)| value * mask);
-        kept.iter_mut().zip(masked).for_each(|(kept, value)| *kept = value);
-        multiply(label_weights, label_biases, kept, &mut activations.logits[row * shape.labels..][..shape.labels]);
+        after_dropout.iter_mut().zip(masked).for_each(|(after_dropout, value)| *after_dropout = value);
+        multiply(label_weights, label_biases, after_dropout, &mut activations.logits[row * shape.labels..][..shape.labels]);
     }
 }
 
@@ -125,17 +125,17 @@ pub(super) fn backward(
     gradient.fill(0.0);
     let sums = shape.parts_mut(gradient);
     let label_slopes = &activations.logits[..rows * shape.labels];
-    add_outer(label_slopes, &activations.kept[..rows * shape.hidden], (shape.labels, shape.hidden), sums.label_weights);
+    add_outer(label_slopes, &activations.after_dropout[..rows * shape.hidden], (shape.labels, shape.hidden), sums.label_weights);
     add_rows(label_slopes, sums.label_biases);
     for row in 0..rows {
         let range = row * shape.hidden..(row + 1) * shape.hidden;
-        let (hidden, kept) = (&mut activations.hidden[range.clone()], &mut activations.kept[range.clone()]);
-        kept.fill(0.0);
+        let (hidden, after_dropout) = (&mut activations.hidden[range.clone()], &mut activations.after_dropout[range.clone()]);
+        after_dropout.fill(0.0);
         let slopes = &activations.logits[row * shape.labels..][..shape.labels];
         for (slope, weights) in slopes.iter().zip(label_weights.chunks_exact(shape.hidden)) {
-            kept.iter_mut().zip(weights).for_each(|(sum, weight)| *sum += slope * weight);
+            after_dropout.iter_mut().zip(weights).for_each(|(sum, weight)| *sum += slope * weight);
         }
-        for ((value, sum), mask) in hidden.iter_mut().zip(kept.iter()).zip(&activations.hidden_mask[range]) {
+        for ((value, sum), mask) in hidden.iter_mut().zip(after_dropout.iter()).zip(&activations.hidden_mask[range]) {
             let steepness = match activation {
                 Activation::Tanh => 1.0 - *value * *value,
                 Activation::Relu => f32::from(*value > 0.0),

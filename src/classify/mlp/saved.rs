@@ -1,9 +1,9 @@
 //! Serializes a classifier: a header of 36 bytes, the parameters, and a CRC-32 of everything before it. Numbers are
 //! little-endian.
 //!
-//! `DRAGOMLP`, format (u32), activation (u8: 0 tanh, 1 ReLU), kind of target (u8: 0 class, 1 label set), two zero bytes, dimension,
-//! hidden, labels (u32 each), temperature (f32), reserved zero (u32); then f32: hidden weights [hidden, dimension] and biases,
-//! label weights [labels, hidden] and biases.
+//! `DRAGOMLP`, format (u32), activation (u8: 0 tanh, 1 ReLU), kind of target (u8: 0 class, 1 label set), two zero bytes,
+//! dimension, hidden, labels (u32 each), temperature (f32), reserved zero (u32); then f32: hidden weights [hidden, dimension] and
+//! biases, label weights [labels, hidden] and biases.
 
 use super::network::Shape;
 use super::{DIMENSION_MAX, HIDDEN_MAX, LABELS_MAX, Mlp};

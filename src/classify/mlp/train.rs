@@ -53,7 +53,7 @@ pub struct TrainedRun {
     /// The network that was kept.
     pub mlp: Mlp,
     /// Its epoch: the best on the validation set, or the latest in a tie; without validation, the last.
-    pub kept: EpochReport,
+    pub best_epoch: EpochReport,
 }
 
 #[derive(Debug, Clone, PartialEq)]
@@ -141,8 +141,8 @@ impl Training<'_> {
             }
             let done = EpochReport { epoch, training_loss, validation };
             let quality = |done: &EpochReport| done.validation.map_or(0.0, |validation| validation.quality);
-            if best.as_ref().is_none_or(|(kept, _)| quality(&done) >= quality(kept)) {
-                let better = best.as_ref().is_none_or(|(kept, _)| quality(&done) > quality(kept));
+            if best.as_ref().is_none_or(|(best_epoch, _)| quality(&done) >= quality(best_epoch)) {
+                let better = best.as_ref().is_none_or(|(best_epoch, _)| quality(&done) > quality(best_epoch));
                 improved = if better { epoch } else { improved };
                 best = Some((done, learner.parameters.clone()));
             }
@@ -150,7 +150,7 @@ impl Training<'_> {
                 break;
             }
         }
-        let (kept, values) = best.ok_or(ClassifyError::Stopped)?;
+        let (best_epoch, values) = best.ok_or(ClassifyError::Stopped)?;
         let mlp = Mlp {
             shape: learner.shape,
             activation: parameters.activation,
@@ -158,7 +158,7 @@ impl Training<'_> {
             temperature: 1.0,
             parameters: values,
         };
-        Ok(TrainedRun { mlp, kept })
+        Ok(TrainedRun { mlp, best_epoch })
     }
 
     fn embedding(&self, example: u32) -> &[f32] {
@@ -195,7 +195,7 @@ impl Trained {
 
 impl TrainedRun {
     fn is_better_than(&self, other: &Self) -> bool {
-        let (ours, theirs) = (&self.kept, &other.kept);
+        let (ours, theirs) = (&self.best_epoch, &other.best_epoch);
         match (ours.validation, theirs.validation) {
             (Some(ours), Some(theirs)) => (-ours.quality, ours.loss) < (-theirs.quality, theirs.loss),
             _ => ours.training_loss < theirs.training_loss,

@@ -44,7 +44,7 @@ fn a_separable_problem_is_solved() {
         let parameters = MlpSettings { activation, ..quick() };
         let trained = train(&embeddings, Targets::Classes(&classes), &last_third(180), &parameters, 1).unwrap();
         let best = trained.into_best();
-        assert_eq!(best.kept.validation.unwrap().quality, 1.0);
+        assert_eq!(best.best_epoch.validation.unwrap().quality, 1.0);
         assert_eq!(predicted(&best.mlp, &fresh), fresh_classes, "{activation:?}");
         let probabilities = best.mlp.probabilities(&fresh).unwrap();
         assert!(probabilities.chunks_exact(3).all(|row| (row.iter().sum::<f32>() - 1.0).abs() < 1e-5));
@@ -60,7 +60,7 @@ fn each_label_of_a_set_is_learned_independently() {
     let sets: Vec<Vec<u32>> = embeddings.chunks_exact(2).map(set).collect();
     let trained = train(&embeddings, Targets::LabelSets(&sets), &last_third(180), &quick(), 1).unwrap();
     let best = trained.into_best();
-    assert!(best.kept.validation.unwrap().quality > 0.97, "{:?}", best.kept);
+    assert!(best.best_epoch.validation.unwrap().quality > 0.97, "{:?}", best.best_epoch);
     let [right, above, nowhere] = best.mlp.probabilities(&[0.6, -0.8]).unwrap()[..] else { panic!("not three labels") };
     assert!(right > 0.9 && above < 0.1 && nowhere < 0.1, "{right} {above} {nowhere}");
 }
@@ -72,7 +72,7 @@ fn indistinguishable_classes_stay_at_chance_accuracy() {
     let classes: Vec<u32> = (0..60).map(|number| u32::from(number >= 30)).collect();
     let split = Split { train: (0..60).collect(), validation: (0..60).collect() };
     let trained = train(&[once.clone(), once].concat(), Targets::Classes(&classes), &split, &quick(), 1).unwrap();
-    assert_eq!(trained.into_best().kept.validation.unwrap().quality, 0.5);
+    assert_eq!(trained.into_best().best_epoch.validation.unwrap().quality, 0.5);
 }
 
 #[test]
@@ -101,11 +101,11 @@ fn training_stops_when_validation_stops_improving() {
         epochs.fetch_add(1, Ordering::Relaxed);
         false
     };
-    let kept = training.train(&count).unwrap().into_best().kept;
+    let best_epoch = training.train(&count).unwrap().into_best().best_epoch;
     // All predictions are soon correct. Then follow three more epochs, each as good as the best, and the latest is kept.
-    assert!(epochs.load(Ordering::Relaxed) < 60, "{kept:?}");
-    assert_eq!(kept.epoch + 1, epochs.into_inner());
-    assert_eq!(kept.validation.unwrap().quality, 1.0);
+    assert!(epochs.load(Ordering::Relaxed) < 60, "{best_epoch:?}");
+    assert_eq!(best_epoch.epoch + 1, epochs.into_inner());
+    assert_eq!(best_epoch.validation.unwrap().quality, 1.0);
 }
 
 #[test]
@@ -114,8 +114,8 @@ fn without_validation_the_last_epoch_is_kept() {
     let split = Split { train: (0..30).collect(), validation: Vec::new() };
     let parameters = MlpSettings { epochs_max: 8, patience: 1, ..quick() };
     let trained = train(&embeddings, Targets::Classes(&classes), &split, &parameters, 1).unwrap();
-    assert!(trained.runs.iter().all(|run| run.kept.epoch == 7 && run.kept.validation.is_none()));
-    let losses = trained.runs.iter().map(|run| run.kept.training_loss).collect::<Vec<_>>();
+    assert!(trained.runs.iter().all(|run| run.best_epoch.epoch == 7 && run.best_epoch.validation.is_none()));
+    let losses = trained.runs.iter().map(|run| run.best_epoch.training_loss).collect::<Vec<_>>();
     assert!(losses[trained.best] <= losses[1 - trained.best]);
 }
 
@@ -125,7 +125,7 @@ fn the_better_run_has_the_higher_quality_then_the_lower_loss() {
     let trained = train(&embeddings, Targets::Classes(&classes), &last_third(30), &quick(), 1).unwrap();
     let with = |quality, loss| {
         let mut run = trained.runs[0].clone();
-        run.kept.validation = Some(ValidationScore { quality, loss });
+        run.best_epoch.validation = Some(ValidationScore { quality, loss });
         run
     };
     assert!(with(0.9, 2.0).is_better_than(&with(0.8, 1.0)));

@@ -15,7 +15,7 @@ use crate::cli::error::CliError;
 use crate::domain::Language;
 use crate::evaluation::Report;
 use crate::evaluation::classification::{Options, measure, read_sets};
-use crate::evaluation::comparison::{Answers, Comparison, RUNS, SEED, Task, VALIDATION_SHARE};
+use crate::evaluation::comparison::{Comparison, Predictions, RUNS, SEED, Task, VALIDATION_SHARE};
 
 #[derive(Debug, Args)]
 pub struct ClassificationArgs {
@@ -81,11 +81,11 @@ pub fn run(client: &Client, args: ClassificationArgs) -> Result<(), CliError> {
             let task = Task::new(labeled, *from).map_err(to_cli_error)?;
             let mut comparison = task.comparison().map_err(to_cli_error)?;
             for kind in &kinds {
-                let answers = match kind {
+                let predictions = match kind {
                     Kind::Knn | Kind::Mlp => predict_on_server(client, &task, *kind)?,
                     Kind::Offline => task.predict_locally(&mut ServerEncoder::new(client, &args.data)).map_err(to_cli_error)?,
                 };
-                comparison.methods.insert(kind.name(), task.evaluate(&answers).map_err(to_cli_error)?);
+                comparison.methods.insert(kind.name(), task.evaluate(&predictions).map_err(to_cli_error)?);
             }
             comparisons.push(NamedComparison { set: set.clone(), comparison });
         }
@@ -100,7 +100,7 @@ impl Kind {
 }
 
 /// Trains a classifier on the server with the train split, predicts the test splits, and deletes it.
-fn predict_on_server(client: &Client, task: &Task<'_>, kind: Kind) -> Result<Answers, CliError> {
+fn predict_on_server(client: &Client, task: &Task<'_>, kind: Kind) -> Result<Predictions, CliError> {
     let from = task.from.code();
     let example = |example: &crate::evaluation::labeled::Example| json!({ "text": example.text, "labels": [example.label], "language": from });
     let mut body = json!({ "kind": kind.name(), "examples": task.train.iter().map(example).collect::<Vec<_>>() });
@@ -108,7 +108,7 @@ fn predict_on_server(client: &Client, task: &Task<'_>, kind: Kind) -> Result<Ans
         body["mlp"] = json!({ "validation_share": VALIDATION_SHARE, "runs": RUNS, "seed": SEED });
     }
     let classifier = Scratch::classifier(client, &kind.name(), body)?;
-    let mut answers = Answers::new();
+    let mut predictions = Predictions::new();
     for (language, test) in &task.tests {
         let texts: Vec<String> = test.iter().map(|example| example.text.clone()).collect();
         let mut predicted = Vec::with_capacity(texts.len());
@@ -121,9 +121,9 @@ fn predict_on_server(client: &Client, task: &Task<'_>, kind: Kind) -> Result<Ans
                 predicted.push(label(prediction).map(|label| task.class(label)).transpose().map_err(to_cli_error)?);
             }
         }
-        answers.insert(*language, predicted);
+        predictions.insert(*language, predicted);
     }
-    Ok(answers)
+    Ok(predictions)
 }
 
 /// Returns the predicted label, or `None` if the classifier abstained.

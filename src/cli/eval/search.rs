@@ -262,21 +262,22 @@ fn kept_title(title: &str) -> &str {
 }
 
 fn store(client: &Client, collection: &str, documents: &[Item]) -> Result<(), CliError> {
-    let kept: Vec<&Item> = documents.iter().filter(|item| !item.text.is_empty()).collect();
-    if kept.len() < documents.len() {
-        let (blank, all) = (documents.len() - kept.len(), plural(documents.len() as u64, "document"));
+    let uploaded: Vec<&Item> = documents.iter().filter(|item| !item.text.is_empty()).collect();
+    if uploaded.len() < documents.len() {
+        let (blank, all) = (documents.len() - uploaded.len(), plural(documents.len() as u64, "document"));
         client.output.note(&format!("left out {blank} of {all}: neither a title nor a text"));
     }
-    let cut = kept.iter().filter(|item| item.title.as_deref().is_some_and(|title| kept_title(title).len() < title.len())).count();
+    let cut =
+        uploaded.iter().filter(|item| item.title.as_deref().is_some_and(|title| kept_title(title).len() < title.len())).count();
     if cut > 0 {
         client.output.note(&format!("cut {} at {TITLE_CHARS_MAX} characters", plural(cut as u64, "title")));
     }
-    let bar = client.output.progress(Some(kept.len() as u64), Unit::Items("documents"));
-    for batch in kept.chunks(BATCH_DOCUMENTS) {
+    let bar = client.output.progress(Some(uploaded.len() as u64), Unit::Items("documents"));
+    for batch in uploaded.chunks(BATCH_DOCUMENTS) {
         let body = json!({ "documents": batch.iter().map(|item| document(item)).collect::<Vec<_>>() });
         let call = Call::post(&["collections", collection, "documents"]).repeatable();
-        let answer = client.send(&call.json(body))?;
-        let mut results = answer["results"].as_array().into_iter().flatten();
+        let response = client.send(&call.json(body))?;
+        let mut results = response["results"].as_array().into_iter().flatten();
         if let Some(result) = results.find(|result| result["error"].is_object()) {
             let detail = json!({ "id": result["id"], "error": result["error"]["detail"] });
             return Err(CliError::Failed(format!("the server refused a document: {detail}")));
@@ -340,7 +341,7 @@ impl<'a> Searches<'a> {
                     let expected = format!("an id of a document of {}", self.collection);
                     return Err(CliError::Failed(format!("qrels: document id: expected {expected}, got {id}")));
                 }
-                answer => answer?,
+                response => response?,
             };
             if let Some(language) = document["language"].as_str().and_then(Language::parse) {
                 languages.insert(id.clone(), language);

@@ -66,9 +66,9 @@ impl<R: BufRead> Values<R> {
         Ok(name)
     }
 
-    /// Reads one value and appends its bytes to `kept`, up to a length of `bytes_max` + 1, so that the caller can detect a
+    /// Reads one value and appends its bytes to `buffer`, up to a length of `bytes_max` + 1, so that the caller can detect a
     /// value that is too long.
-    pub fn value(&mut self, kept: &mut Vec<u8>, bytes_max: usize) -> io::Result<()> {
+    pub fn value(&mut self, buffer: &mut Vec<u8>, bytes_max: usize) -> io::Result<()> {
         let first = self.peek()?;
         let scalar = !matches!(first, Some(b'{' | b'[' | b'"'));
         if matches!(first, None | Some(b',' | b':' | b']' | b'}')) {
@@ -76,12 +76,12 @@ impl<R: BufRead> Values<R> {
         }
         let (mut depth, mut quoted, mut escaped) = (0_usize, false, false);
         loop {
-            let buffer = self.stream.fill_buf()?;
-            if buffer.is_empty() {
+            let available = self.stream.fill_buf()?;
+            if available.is_empty() {
                 return if scalar { Ok(()) } else { Err(unexpected(None)) };
             }
             let mut end = None;
-            for (at, &byte) in buffer.iter().enumerate() {
+            for (at, &byte) in available.iter().enumerate() {
                 if scalar {
                     if matches!(byte, b',' | b']' | b'}') || byte.is_ascii_whitespace() {
                         end = Some(at);
@@ -103,9 +103,9 @@ impl<R: BufRead> Values<R> {
                     break;
                 }
             }
-            let taken = end.unwrap_or(buffer.len());
-            let room = (bytes_max + 1).saturating_sub(kept.len());
-            kept.extend_from_slice(&buffer[..taken.min(room)]);
+            let taken = end.unwrap_or(available.len());
+            let space = (bytes_max + 1).saturating_sub(buffer.len());
+            buffer.extend_from_slice(&available[..taken.min(space)]);
             self.stream.consume(taken);
             if end.is_some() {
                 return Ok(());
@@ -183,29 +183,29 @@ impl<R: BufRead> Records<R> {
     /// Reads a top-level object. Returns `None` if it turns out to be a page.
     fn record_or_page(&mut self) -> io::Result<Option<RecordResult>> {
         self.values.skip_byte();
-        let mut kept = vec![b'{'];
+        let mut record = vec![b'{'];
         loop {
             match self.values.peek()? {
                 Some(b'}') => {
                     self.values.skip_byte();
-                    kept.push(b'}');
-                    return Ok(Some(parse_record(&kept)));
+                    record.push(b'}');
+                    return Ok(Some(parse_record(&record)));
                 }
                 Some(b',') => {
                     self.values.skip_byte();
-                    kept.push(b',');
+                    record.push(b',');
                 }
                 Some(b'"') => {
                     let name = self.values.name()?;
-                    if !(self.pages.first_only && kept.len() > 1) && self.try_enter(&name)? {
+                    if !(self.pages.first_only && record.len() > 1) && self.try_enter(&name)? {
                         self.open.insert(0, Open::Page);
                         return Ok(None);
                     }
-                    if kept.len() <= RECORD_BYTES_MAX {
-                        kept.extend(name);
-                        kept.push(b':');
+                    if record.len() <= RECORD_BYTES_MAX {
+                        record.extend(name);
+                        record.push(b':');
                     }
-                    self.values.value(&mut kept, RECORD_BYTES_MAX)?;
+                    self.values.value(&mut record, RECORD_BYTES_MAX)?;
                 }
                 other => return Err(unexpected(other)),
             }

@@ -84,7 +84,7 @@ impl Mcp {
         Self { protocol: Arc::new(protocol), message_bytes_max }
     }
 
-    pub async fn answer(self, request: Request) -> Result<Response, ApiError> {
+    pub async fn serve(self, request: Request) -> Result<Response, ApiError> {
         let (mut head, body) = request.into_parts();
         let max = self.message_bytes_max;
         let message = receive_json(Request::from_parts(head.clone(), body), max).await.map_err(|error| match error.code {
@@ -196,12 +196,12 @@ fn request_parts(context: &RequestContext<RoleServer>) -> Result<&Parts, ErrorDa
 impl Tools {
     /// Calls a tool. Failures are results, too, in the form in which the REST operation reports them.
     async fn call(&self, tool: &RestTool, arguments: serde_json::Map<String, Value>, head: &Parts) -> CallToolResult {
-        let answer = match tool.request(arguments, head) {
-            Ok(request) => self.answer(request).await,
+        let body = match tool.request(arguments, head) {
+            Ok(request) => self.call_route(request).await,
             Err(error) => Err(error),
         };
-        match answer {
-            Ok((true, answer)) => CallToolResult::structured(answer),
+        match body {
+            Ok((true, body)) => CallToolResult::structured(body),
             Ok((false, problem)) => CallToolResult::structured_error(problem),
             Err(error) => {
                 let problem = error.problem(&request_id(&head.headers), MCP_PATH);
@@ -211,16 +211,16 @@ impl Tools {
     }
 
     /// The body of the response, and whether it is a success.
-    async fn answer(&self, request: Request) -> Result<(bool, Value), ApiError> {
+    async fn call_route(&self, request: Request) -> Result<(bool, Value), ApiError> {
         let response = match self.routes.clone().oneshot(request).await {
             Ok(response) => response,
             Err(never) => match never {},
         };
         let succeeded = response.status().is_success();
         let body = to_bytes(response.into_body(), usize::MAX).await;
-        let body = body.map_err(|error| ApiError::internal(format!("an answer cannot be read: {error}")))?;
+        let body = body.map_err(|error| ApiError::internal(format!("a response cannot be read: {error}")))?;
         RequestMemory::current().answer_at_least(body.len() as u64 * ANSWER_COPIES).map_err(limit_error)?;
-        let answer = serde_json::from_slice(&body);
-        Ok((succeeded, answer.map_err(|error| ApiError::internal(format!("an answer is not JSON: {error}")))?))
+        let value = serde_json::from_slice(&body);
+        Ok((succeeded, value.map_err(|error| ApiError::internal(format!("a response is not JSON: {error}")))?))
     }
 }

@@ -172,8 +172,8 @@ impl Metrics {
         Ok(([(CONTENT_TYPE, form.media_type()), (VARY, "accept")], form.convert(text)))
     }
 
-    /// The state of the server, at most a few seconds old. If reading it takes longer than `GAUGES_WAIT`, or if the database server
-    /// is unreachable, the last known one: what is counted needs no database, so an outage must not hide it.
+    /// The state of the server, at most a few seconds old. If reading it takes longer than `GAUGES_WAIT`, or if the database
+    /// server is unreachable, the last known one: what is counted needs no database, so an outage must not hide it.
     async fn gauges(&self) -> Result<Arc<Gauges>, ApiError> {
         let last = self.cached.lock().clone();
         // A task of its own, so that a slow reading is not in vain.
@@ -185,7 +185,7 @@ impl Metrics {
         }
     }
 
-    /// Reads the state of the server, unless somebody has just read it.
+    /// Reads the state of the server, unless it has just been read.
     async fn read_gauges(self) -> Result<Arc<Gauges>, ApiError> {
         let _reading = self.reading.lock().await;
         let fresh = self.cached.lock().clone().filter(|(at, _)| at.elapsed() < GAUGES_AGE_MAX);
@@ -259,7 +259,7 @@ fn register_bounds(registry: &mut Registry, bounds: &[Arc<SharedLimit>], connect
 /// The log and the certificate, which other parts of the program look after.
 fn register_readings(registry: &mut Registry, readings: &Readings) {
     if let Some(dropped) = &readings.log_lines_dropped {
-        let about = "Log lines dropped because nobody read them fast enough";
+        let about = "Log lines dropped because their reader was too slow";
         registry.register("log_lines_dropped", about, ConstCounter::new(dropped()));
     }
     if let Some(expiry) = &readings.certificate_expiry_s {

@@ -90,9 +90,9 @@ impl AuthMiddleware {
     }
 }
 
-/// Lets a request through to its handler, or refuses it. HTTP/1.1 can only continue after the request's body, so the connection is
-/// closed after an error that was returned before its end. The response announces this; otherwise the client would send its next
-/// request on a connection that is being closed.
+/// Lets a request through to its handler, or refuses it. HTTP/1.1 can only continue after the request's body, so the connection
+/// is closed after an error that was returned before its end. The response announces this; otherwise the client would send its
+/// next request on a connection that is being closed.
 pub async fn authorize(State(auth): State<AuthMiddleware>, request: Request, next: Next) -> Response {
     let (request, progress) = ReadProgress::track(request);
     let mut response = admit(&auth, request, next).await;

@@ -17,7 +17,7 @@ use crate::http::error::ApiError;
 
 /// The relation of the page that sent a request to this server; browsers send it, and no page can change it.
 const FETCH_SITE: HeaderName = HeaderName::from_static("sec-fetch-site");
-/// What a request is for: `navigate` if somebody follows a link.
+/// What a request is for: `navigate` if a user follows a link.
 const FETCH_MODE: HeaderName = HeaderName::from_static("sec-fetch-mode");
 
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -137,7 +137,7 @@ pub fn check_host_and_origin(request: &Request, hosts: &Hosts, origins: &[Origin
     Ok(())
 }
 
-/// Refuses a request that a browser marks as sent by another site, unless somebody followed a link. Browsers omit the
+/// Refuses a request that a browser marks as sent by another site, unless a user followed a link. Browsers omit the
 /// header `origin` from some requests that read.
 fn check_site(request: &Request) -> Result<(), ApiError> {
     let header_is = |name: &HeaderName, values: &[&str]| {

@@ -24,8 +24,8 @@ impl DocumentedErrors {
     pub fn describe(&mut self, operation: &mut Value, shape: Shape, mut codes: Vec<Code>, instance: &str) {
         codes.sort_by_key(|code| shape.status(*code));
         for &code in &codes {
-            let answer = format!("#/components/responses/{}", answer_name(shape, shape.status(code)));
-            operation["responses"][shape.status(code).to_string()] = json!({ "$ref": answer });
+            let response = format!("#/components/responses/{}", response_name(shape, shape.status(code)));
+            operation["responses"][shape.status(code).to_string()] = json!({ "$ref": response });
             if !self.used.iter().any(|(known, of, _)| (*known, *of) == (shape, code)) {
                 self.used.push((shape, code, instance.to_owned()));
             }
@@ -44,25 +44,25 @@ impl DocumentedErrors {
                 "example": CHALLENGE,
             },
         });
-        let (mut answers, mut examples) = (Map::new(), Map::new());
+        let (mut responses, mut examples) = (Map::new(), Map::new());
         for shape in [Shape::Problem, Shape::OpenAi] {
             for &code in Code::ALL {
                 let used = self.used.iter().find(|(known, of, _)| (*known, *of) == (shape, code));
                 let Some((_, _, instance)) = used else { continue };
                 examples.insert(example_name(shape, code), example(shape, code, instance));
-                let answer = answers.entry(answer_name(shape, shape.status(code))).or_insert_with(|| json!({}));
-                add_code(answer, shape, code);
+                let response = responses.entry(response_name(shape, shape.status(code))).or_insert_with(|| json!({}));
+                add_code(response, shape, code);
             }
         }
-        components["responses"] = Value::Object(answers);
+        components["responses"] = Value::Object(responses);
         components["examples"] = Value::Object(examples);
     }
 }
 
 /// Moves the codes that all operations with a response have in common to the response.
 pub fn share_codes(document: &mut Value) {
-    let answers = document["components"]["responses"].as_object().cloned().unwrap_or_default();
-    for (name, answer) in answers {
+    let responses = document["components"]["responses"].as_object().cloned().unwrap_or_default();
+    for (name, response) in responses {
         let status = name.trim_start_matches(|letter: char| !letter.is_ascii_digit());
         let reference = json!({ "$ref": format!("#/components/responses/{name}") });
         let mut users: Vec<&mut Value> = shared_parts::operations(document)
@@ -70,7 +70,7 @@ pub fn share_codes(document: &mut Value) {
             .filter_map(|operation| operation.get_mut(CODES))
             .collect();
         let has = |user: &Value, code: &str| user.as_array().is_some_and(|codes| codes.iter().any(|listed| listed == code));
-        let contents = answer["content"].as_object().into_iter().flat_map(Map::values);
+        let contents = response["content"].as_object().into_iter().flat_map(Map::values);
         let examples = contents.filter_map(|content| content["examples"].as_object()).flat_map(Map::keys);
         let shared: Vec<String> = examples.filter(|code| users.iter().all(|user| has(user, code))).cloned().collect();
         for codes in users.iter_mut().filter_map(|user| user.as_array_mut()) {
@@ -87,25 +87,25 @@ pub fn header(name: &str) -> Value {
     json!({ "$ref": format!("#/components/headers/{name}") })
 }
 
-fn add_code(answer: &mut Value, shape: Shape, code: Code) {
+fn add_code(response: &mut Value, shape: Shape, code: Code) {
     let (media_type, schema) = match shape {
         Shape::Problem => (PROBLEM_JSON, "Problem"),
         Shape::OpenAi => ("application/json", "OpenAiProblem"),
     };
     let line = format!("`{}`: {}", code.name(), code.summary());
-    let description = match answer["description"].as_str() {
+    let description = match response["description"].as_str() {
         Some(others) => format!("{others}\n\n{line}"),
         None => line,
     };
-    answer["description"] = json!(description);
-    answer["headers"]["x-request-id"] = header("x-request-id");
+    response["description"] = json!(description);
+    response["headers"]["x-request-id"] = header("x-request-id");
     if code == Code::Unauthorized {
-        answer["headers"]["www-authenticate"] = header("www-authenticate");
+        response["headers"]["www-authenticate"] = header("www-authenticate");
     }
     if retry_after_s(code).is_some() {
-        answer["headers"]["retry-after"] = header("retry-after");
+        response["headers"]["retry-after"] = header("retry-after");
     }
-    let content = &mut answer["content"][media_type];
+    let content = &mut response["content"][media_type];
     content["schema"] = json!({ "$ref": format!("#/components/schemas/{schema}") });
     content["examples"][code.name()] = json!({ "$ref": format!("#/components/examples/{}", example_name(shape, code)) });
 }
@@ -121,7 +121,7 @@ fn example(shape: Shape, code: Code, instance: &str) -> Value {
     json!({ "value": body })
 }
 
-fn answer_name(shape: Shape, status: u16) -> String {
+fn response_name(shape: Shape, status: u16) -> String {
     format!("{}Problem{status}", if shape == Shape::OpenAi { "OpenAi" } else { "" })
 }
 

@@ -156,7 +156,7 @@ fn forbid_null(schema: &mut Value) {
 }
 
 /// Moves the defaults of a schema's members from the keyword `default` into their descriptions: openapi-typescript treats a
-/// member with a default as always present, so nobody could leave it out of a request.
+/// member with a default as always present, so no client could leave it out of a request.
 fn move_defaults_to_descriptions(schema: &mut Value) {
     let members = schema.get_mut("properties").and_then(Value::as_object_mut);
     for member in members.into_iter().flat_map(Map::values_mut) {

@@ -102,8 +102,8 @@ pub fn read_header(headers: &HeaderMap, name: HeaderName) -> Option<String> {
 /// Receives a body as it was sent, at most `bytes_max` bytes, and no more than the memory that the other requests leave free.
 ///
 /// A body over the limit is read and discarded up to twice the limit before the refusal is sent, because most clients read the
-/// response only after they have sent everything. A client that announces more, or asks first (`Expect: 100-continue`), is refused
-/// at once.
+/// response only after they have sent everything. A client that announces more, or asks first (`Expect: 100-continue`), is
+/// refused at once.
 async fn receive(request: Request, bytes_max: usize, memory: &RequestMemory) -> Result<Vec<u8>, ApiError> {
     let announced = request.headers().get(CONTENT_LENGTH).and_then(|value| value.to_str().ok()?.parse::<usize>().ok());
     let too_large = || {

@@ -32,7 +32,7 @@ impl BodySchema<'_> {
     pub fn scan(self, json: &[u8], bytes_max: u64) -> BodyScan {
         let mut progress = Progress { document: self.document, bytes_max, pointer: String::new(), scan: BodyScan::default() };
         let place = Place { progress: &mut progress, schema: self.schema };
-        // Whoever parses the body reports why it is not JSON.
+        // The parser of the body reports why it is not JSON.
         let _ = place.deserialize(&mut serde_json::Deserializer::from_slice(json));
         progress.scan
     }

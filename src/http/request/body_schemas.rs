@@ -21,7 +21,8 @@ pub struct SchemaViolation {
     pub pointer: String,
     /// What was expected and what was given.
     pub detail: String,
-    /// Whether the schema says more than the error of parsing: about a null, which could be left out, or a number outside its range.
+    /// Whether the schema says more than the error of parsing: about a null, which could be left out, or a number outside its
+    /// range.
     pub is_precise: bool,
 }
 

@@ -96,13 +96,13 @@ pub async fn search_batch(
     let explain: Vec<bool> = body.searches.iter().map(|search| search.explain.unwrap_or_default()).collect();
     let collection = api.service.collection(&collection)?;
     let requests = checks::check_batch(body, &collection.row(), api.service.limits())?;
-    let answers = collection.search_batch(requests).await?;
+    let results = collection.search_batch(requests).await?;
     let frame = SearchBatchResult { results: Vec::new(), took_ms: elapsed_ms(started) };
-    let results = answers.into_iter().zip(explain).map(|(answer, explain)| {
-        let (result, hits) = split_hits(answer, explain);
+    let bodies = results.into_iter().zip(explain).map(|(found, explain)| {
+        let (result, hits) = split_hits(found, explain);
         Streamed::with_items(&result, hits)
     });
-    Ok(Streamed::nested(&frame, results))
+    Ok(Streamed::nested(&frame, bodies))
 }
 
 /// Recommend documents
@@ -124,14 +124,14 @@ pub async fn recommend_documents(
     let explain = body.explain.unwrap_or_default();
     let collection = api.service.collection(&collection)?;
     let request = recommend::check_examples(body, &collection.row(), api.service.limits())?;
-    let answer = collection.search(request).await?;
-    let (result, hits) = split_hits(answer, explain);
+    let results = collection.search(request).await?;
+    let (result, hits) = split_hits(results, explain);
     Ok(Streamed::with_items(&SearchResult { took_ms: elapsed_ms(started), ..result }, hits))
 }
 
 /// The result without its hits, and the hits.
-fn split_hits(answer: SearchResults, explain: bool) -> (SearchResult, impl Iterator<Item = Hit>) {
-    let SearchResults { hits, facets, query_truncated, complete, statistics } = answer;
+fn split_hits(results: SearchResults, explain: bool) -> (SearchResult, impl Iterator<Item = Hit>) {
+    let SearchResults { hits, facets, query_truncated, complete, statistics } = results;
     let took_ms = rounded(statistics.embedding_ms + statistics.index_ms + statistics.rows_ms);
     let explanation = explain.then(|| SearchStatistics {
         embedding_ms: rounded(statistics.embedding_ms),

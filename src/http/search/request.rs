@@ -68,8 +68,8 @@ pub struct SearchDocumentsRequest {
     #[schema(default = false)]
     pub exact: Option<bool>,
     /// Searches the graph of the index with this many candidates, even where the server would otherwise scan all embeddings.
-    /// In larger collections the default is `hnsw.ef_search`. More candidates improve recall, but take longer. Not for mode `lexical`,
-    /// nor with `exact`.
+    /// In larger collections the default is `hnsw.ef_search`. More candidates improve recall, but take longer. Not for mode
+    /// `lexical`, nor with `exact`.
     #[schema(minimum = 8, maximum = 4096)]
     pub ef_search: Option<usize>,
     /// Candidates per requested passage that the index returns to be rescored with their stored embeddings, from 1 to 64; 1

@@ -258,12 +258,12 @@ fn near_duplicates_are_removed_one_by_one_in_any_order() {
     let mut order: Vec<usize> = (0..2_600).collect();
     let mut random = Random(3);
     order.sort_by_cached_key(|_| random.next());
-    for (turn, number) in order.into_iter().enumerate() {
+    for (round, number) in order.into_iter().enumerate() {
         let (key, embedding) = &crowd.passages[number];
         assert!(index.remove(PassageId(*key)).unwrap());
         assert!(!index.remove(PassageId(*key)).unwrap());
-        if turn % 97 == 0 {
-            assert_eq!(index.len(), crowd.passages.len() - turn - 1);
+        if round % 97 == 0 {
+            assert_eq!(index.len(), crowd.passages.len() - round - 1);
             assert!(index.search(embedding, 20).unwrap().iter().all(|found| found.passage.0 != *key));
         }
     }

@@ -161,12 +161,12 @@ fn a_torn_description_is_refused() {
 
 #[test]
 fn files_from_two_different_saves_are_refused() {
-    for (kept, length_differs) in [(GRAPH, true), (DESCRIPTION, true), (GRAPH, false), (DESCRIPTION, false)] {
+    for (damaged_file, length_differs) in [(GRAPH, true), (DESCRIPTION, true), (GRAPH, false), (DESCRIPTION, false)] {
         let folder = saved();
-        let before = std::fs::read(folder.path().join(kept)).unwrap();
+        let before = std::fs::read(folder.path().join(damaged_file)).unwrap();
         let later = if length_differs { index_of(0..120) } else { index_of(1_000..1_100) };
         save(&later, folder.path(), Sequence(50), ORIGIN).unwrap();
-        std::fs::write(folder.path().join(kept), before).unwrap();
+        std::fs::write(folder.path().join(damaged_file), before).unwrap();
         let error = load(folder.path(), &PARAMETERS, ORIGIN).unwrap_err();
         assert!(matches!(error, IndexError::Torn { .. } | IndexError::Checksum { .. }), "{error}");
     }

@@ -193,17 +193,17 @@ async fn step(
     let embed = |texts| embed_texts_patiently(context, texts);
     let inputs = inputs_from_documents(&collection.row.name, page, embed).await?;
     let (classifier, threshold) = (Arc::clone(trained), plan.documents.threshold);
-    let answers = blocking(move || {
+    let predictions = blocking(move || {
         let mut neighbor_source = classifier.neighbor_source(&label_source, inputs.len())?;
         let scored = classifier.score(&mut neighbor_source, &inputs.iter().collect::<Vec<_>>())?;
-        let answer =
+        let prediction =
             |scored: &LabelScores| (classifier.decide(scored, threshold), scored.ranked.first().map(|(_, share)| *share));
-        Ok(scored.iter().map(answer).collect::<Vec<_>>())
+        Ok(scored.iter().map(prediction).collect::<Vec<_>>())
     })
     .await?;
-    let abstained: Vec<bool> = answers.iter().map(|(labels, _)| labels.is_none()).collect();
+    let abstained: Vec<bool> = predictions.iter().map(|(labels, _)| labels.is_none()).collect();
     let state = context.state()?;
-    let patches = documents.into_iter().zip(answers).map(|(document, (labels, share))| {
+    let patches = documents.into_iter().zip(predictions).map(|(document, (labels, share))| {
         let metadata = plan.patch(&document, labels, share, trained.definition.multi_label);
         let patch = state.limits.metadata_patch(metadata);
         TextPatch { id: document.id, title: document.title, text: document.text, patch }

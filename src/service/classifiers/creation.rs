@@ -34,8 +34,8 @@ impl Service {
         let job = new_job_id()?;
         let (row, texts) = self.new_row(new, job.clone())?;
         let (training, _) = training_job(&row, job, source, texts.len()).into_job();
-        // Only one of several concurrent requests with the same key is executed. The change runs to its end even if the caller goes
-        // away.
+        // Only one of several concurrent requests with the same key is executed. The change runs to its end even if the caller
+        // goes away.
         let accepted = self.state.with_names_locked(move |state| {
             let _reserved = state.jobs.reserve(&training.id);
             let before = state.change_catalog(CatalogPart::Classifiers, || {

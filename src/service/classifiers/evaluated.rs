@@ -27,13 +27,13 @@ impl EvaluatedPredictions {
         self.expected.len()
     }
 
-    pub(super) fn add(&mut self, known: (Vec<String>, Option<Language>), answer: Option<Vec<String>>, scored: &LabelScores) {
+    pub(super) fn add(&mut self, known: (Vec<String>, Option<Language>), predicted: Option<Vec<String>>, scored: &LabelScores) {
         let (expected, language) = known;
         self.confidences.extend(scored.ranked.first().map(|(label, share)| (share.clamp(0.0, 1.0), expected.contains(label))));
         let expected = self.label_numbers(expected);
         self.expected.push(expected);
-        let answer = answer.map(|labels| self.label_numbers(labels));
-        self.answered.push(answer);
+        let predicted = predicted.map(|labels| self.label_numbers(labels));
+        self.answered.push(predicted);
         self.languages.push(language);
     }
 
@@ -68,7 +68,7 @@ impl EvaluatedPredictions {
 
     fn classes(&self, names: &LabelNames, trained_in: Option<Language>) -> Result<Evaluation, ClassifierError> {
         let expected: Vec<u32> = self.expected.iter().filter_map(|labels| labels.first().copied()).collect();
-        let answered: Vec<Option<u32>> = self.answered.iter().map(|answer| answer.as_ref()?.first().copied()).collect();
+        let answered: Vec<Option<u32>> = self.answered.iter().map(|predicted| predicted.as_ref()?.first().copied()).collect();
         let evaluate = |expected: &[u32], answered: &[_]| evaluate_classes(expected, answered, names.len());
         let found = evaluate_languages(&expected, &answered, &self.languages, trained_in, evaluate)?;
         let majority = majority(&expected).map(|class| {

@@ -43,11 +43,11 @@ pub(super) fn calibration_error(probabilities: &[f32], classes: &[u32], labels: 
     if classes.is_empty() {
         return Ok(None);
     }
-    let answers = probabilities.chunks_exact(labels).zip(classes).map(|(row, class)| {
+    let predictions = probabilities.chunks_exact(labels).zip(classes).map(|(row, class)| {
         let best = crate::classify::knn::highest(row).unwrap_or_default();
         (row[best as usize].clamp(0.0, 1.0), best == *class)
     });
-    Ok(Some(reliability(answers, BINS)?.expected_error))
+    Ok(Some(reliability(predictions, BINS)?.expected_error))
 }
 
 /// Fits the temperature at which neighbors predict the examples' labels best. No example counts as its own neighbor. Blocks.
@@ -76,7 +76,7 @@ pub(super) fn calibrate_knn(
         _ => None,
     };
     let settings = with_fitted(&definition.knn, fitted);
-    let (mut answers, mut right) = (Vec::with_capacity(around.len()), 0);
+    let (mut predictions, mut right) = (Vec::with_capacity(around.len()), 0);
     for (example, found) in &around {
         let scored = count_votes(found, &settings)?;
         let correct = match definition.multi_label {
@@ -85,10 +85,10 @@ pub(super) fn calibrate_knn(
         };
         right += usize::from(correct);
         if let Some((_, share)) = scored.ranked.first() {
-            answers.push((share.clamp(0.0, 1.0), correct));
+            predictions.push((share.clamp(0.0, 1.0), correct));
         }
     }
-    let error = reliability(answers, BINS)?.expected_error;
+    let error = reliability(predictions, BINS)?.expected_error;
     let report = TrainingReport {
         validation_examples: around.len(),
         validation_quality: (!around.is_empty()).then(|| right as f64 / around.len() as f64),

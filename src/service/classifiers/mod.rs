@@ -198,8 +198,8 @@ impl State {
         Ok(())
     }
 
-    /// Records a failure for each training without a job. Only earlier versions, which accepted the job after the classifier, can have
-    /// left one. Jobs in `unfinished` continue. Blocks.
+    /// Records a failure for each training without a job. Only earlier versions, which accepted the job after the classifier, can
+    /// have left one. Jobs in `unfinished` continue. Blocks.
     pub(super) fn fail_abandoned_trainings(&self, unfinished: &[JobId]) -> Result<(), Error> {
         let detail = "the server stopped before it accepted the training".to_owned();
         let failure = JobFailure { code: Code::Unavailable, detail };

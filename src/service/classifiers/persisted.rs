@@ -1,5 +1,5 @@
-//! Reads the JSON that is stored of a classifier, written by this version or an earlier one: its definition and its training report
-//! in the catalog, and the result of an evaluation job in a file, which has the JSON that the API shows.
+//! Reads the JSON that is stored of a classifier, written by this version or an earlier one: its definition and its training
+//! report in the catalog, and the result of an evaluation job in a file, which has the JSON that the API shows.
 
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};

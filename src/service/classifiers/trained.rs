@@ -144,7 +144,7 @@ impl TrainedClassifier {
     }
 
     /// Predicts the labels of texts. The neighbors that explain the labels are those of a `knn` that voted; of other kinds,
-    /// the nearest ones. Fails if the neighbors and labels in the answer take more bytes than the budget allows. Blocks.
+    /// the nearest ones. Fails if the neighbors and labels in the response take more bytes than the budget allows. Blocks.
     pub(super) fn predict(
         &self,
         label_source: &LabelSource,
@@ -163,7 +163,7 @@ impl TrainedClassifier {
             (_, None) => vec![Vec::new(); inputs.len()],
         };
         let scored = self.score_near(&all, &near)?;
-        let answer = |((input, scored), near): ((&PredictionInput, LabelScores), &Vec<LabeledNeighbor>)| {
+        let prediction = |((input, scored), near): ((&PredictionInput, LabelScores), &Vec<LabeledNeighbor>)| {
             let voting = match &self.model {
                 Model::Knn(settings) => near.partition_point(|neighbor| neighbor.score >= settings.score_min),
                 Model::Mlp(_) | Model::Prototype(_) => near.len(),
@@ -183,11 +183,11 @@ impl TrainedClassifier {
             let (language, abstained) = (input.language, labels.is_none());
             Ok(Prediction { id, language, labels: labels.unwrap_or_default(), abstained, scores, neighbors })
         };
-        inputs.iter().zip(scored).zip(&near).map(answer).collect()
+        inputs.iter().zip(scored).zip(&near).map(prediction).collect()
     }
 }
 
-/// Size of a neighbor in the answer, in bytes.
+/// Size of a neighbor in the response, in bytes.
 fn size(neighbor: &LabeledNeighborText) -> usize {
     neighbor.text.len() + neighbor.labels.iter().map(String::len).sum::<usize>()
 }

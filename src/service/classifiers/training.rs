@@ -235,7 +235,8 @@ fn fit_mlp(
         context.check().is_err()
     });
     let trained = trained?;
-    let run_qualities = trained.runs.iter().filter_map(|run| run.kept.validation.map(|validated| validated.quality)).collect();
+    let run_qualities =
+        trained.runs.iter().filter_map(|run| run.best_epoch.validation.map(|validated| validated.quality)).collect();
     let best = trained.into_best();
     let apart: Vec<f32> =
         split.validation.iter().flat_map(|row| examples.rows[*row as usize].embedding.as_slice().iter().copied()).collect();
@@ -251,7 +252,7 @@ fn fit_mlp(
     let probabilities = mlp.probabilities(&apart)?;
     let report = TrainingReport {
         validation_examples: split.validation.len(),
-        validation_quality: best.kept.validation.map(|validated| validated.quality),
+        validation_quality: best.best_epoch.validation.map(|validated| validated.quality),
         calibration_error: if definition.multi_label { None } else { calibration_error(&probabilities, &apart_classes, labels)? },
         temperature: Some(mlp.temperature()),
         run_qualities,

@@ -356,8 +356,8 @@ impl State {
             tracing::warn!(collection = %collection.row.name, error, "the collection can only be read, and not searched by meaning");
             return;
         }
-        let (embedder, turns) = (self.embedder.clone(), Arc::clone(&self.background_turns));
-        let worker = Worker { collection: Arc::clone(collection), embedder, turns };
+        let (embedder, permits) = (self.embedder.clone(), Arc::clone(&self.background_permits));
+        let worker = Worker { collection: Arc::clone(collection), embedder, permits };
         *collection.worker.lock() = Some(self.runtime.spawn(worker.run()));
     }
 }

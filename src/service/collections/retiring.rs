@@ -1,5 +1,5 @@
 //! What happens to a collection that a re-embedding, a restore or another server has replaced: its writes go to the re-embedded
-//! collection, and it is removed once nobody uses it.
+//! collection, and it is removed once no request uses it.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};

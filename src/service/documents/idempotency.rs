@@ -16,8 +16,8 @@ pub(crate) fn write(outcomes: &[UpsertOutcome]) -> String {
     Value::Array(outcomes.iter().map(outcome_json).collect()).to_string()
 }
 
-/// Reads what `write` wrote for a request with `documents` documents. Records of earlier versions leave out some refused documents,
-/// so nothing says which outcome belongs to which document.
+/// Reads what `write` wrote for a request with `documents` documents. Records of earlier versions leave out some refused
+/// documents, so nothing says which outcome belongs to which document.
 pub(crate) fn read(text: &str, documents: usize) -> Result<Vec<UpsertOutcome>, Error> {
     let recorded: Vec<Value> = serde_json::from_str(text).map_err(|_| Error::CorruptIdempotencyRecord)?;
     let outcomes: Option<Vec<UpsertOutcome>> = recorded.iter().map(outcome).collect();

@@ -1,4 +1,4 @@
-//! Lets requests with the same idempotency key run one after the other, so that the second finds the answer of the first.
+//! Lets requests with the same idempotency key run one after the other, so that the second finds the response of the first.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Weak};
@@ -9,26 +9,26 @@ use tokio::sync::OwnedMutexGuard;
 use crate::domain::{CollectionName, RequestKey};
 
 /// Held by the request whose turn it is.
-type Turn = tokio::sync::Mutex<()>;
+type KeyLock = tokio::sync::Mutex<()>;
 
 /// One lock for each idempotency key of a running request, per collection.
 #[derive(Default)]
-pub(crate) struct IdempotencyLocks(Mutex<HashMap<(CollectionName, String), Weak<Turn>>>);
+pub(crate) struct IdempotencyLocks(Mutex<HashMap<(CollectionName, String), Weak<KeyLock>>>);
 
 impl IdempotencyLocks {
     /// Waits until no other request with this key runs. Drop the result when this one has ended.
     pub(super) async fn lock(&self, collection: &CollectionName, request: &RequestKey) -> OwnedMutexGuard<()> {
         let key = (collection.clone(), request.record_key());
-        let turn = {
+        let lock = {
             let mut running = self.0.lock();
-            running.retain(|_, turn| turn.strong_count() > 0);
+            running.retain(|_, lock| lock.strong_count() > 0);
             running.get(&key).and_then(Weak::upgrade).unwrap_or_else(|| {
-                let turn = Arc::default();
-                running.insert(key, Arc::downgrade(&turn));
-                turn
+                let lock = Arc::default();
+                running.insert(key, Arc::downgrade(&lock));
+                lock
             })
         };
-        turn.lock_owned().await
+        lock.lock_owned().await
     }
 }
 

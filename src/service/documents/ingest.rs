@@ -107,8 +107,8 @@ impl CollectionHandle {
         indexed.map_err(|source| Error::NotIndexed(Box::new(source)))
     }
 
-    /// Returns the outcomes of a request that needs no write: its documents are all refused already, or it was executed before and
-    /// the collection belongs to another model now. Other refusals are temporary, and a retry also waits for its embeddings.
+    /// Returns the outcomes of a request that needs no write: its documents are all refused already, or it was executed before
+    /// and the collection belongs to another model now. Other refusals are temporary, and a retry also waits for its embeddings.
     async fn outcomes_without_write(
         &self,
         documents: &[Result<NewDocument, InvalidDocument>],
@@ -262,7 +262,7 @@ struct Request {
     documents: Vec<Result<NewDocument, InvalidDocument>>,
     wait: Wait,
     condition: WriteCondition,
-    /// Can no longer be upgraded once nobody waits for the answer.
+    /// Can no longer be upgraded once no request waits for the response.
     caller: Weak<()>,
 }
 
@@ -297,10 +297,10 @@ fn store(state: &State, collection: &Arc<OpenCollection>, request: Request) -> R
         WriteCondition::Precondition(precondition) => collection.store.upsert_if(prepared, precondition)?,
         WriteCondition::Once(request) => {
             let (ids, refused) = (ids.clone(), refused.clone());
-            let answer = move |upserted: &[Upserted]| idempotency::write(&outcomes(ids, refused, upserted));
-            match collection.store.upsert_once(prepared, request, Box::new(answer))? {
+            let record = move |upserted: &[Upserted]| idempotency::write(&outcomes(ids, refused, upserted));
+            match collection.store.upsert_once(prepared, request, Box::new(record))? {
                 Idempotent::Executed(upserted) => upserted,
-                Idempotent::Replayed(answer) => return repeated_outcomes(&answer, wait, count),
+                Idempotent::Replayed(record) => return repeated_outcomes(&record, wait, count),
             }
         }
     };
@@ -403,13 +403,13 @@ fn replay(
     documents: usize,
 ) -> Result<Option<Stored>, Error> {
     let WriteCondition::Once(request) = condition else { return Ok(None) };
-    collection.store.idempotency_record(request)?.map(|answer| repeated_outcomes(&answer, wait, documents)).transpose()
+    collection.store.idempotency_record(request)?.map(|record| repeated_outcomes(&record, wait, documents)).transpose()
 }
 
 /// Returns the outcomes of a repeated request. Its passages are already embedded or being embedded; a caller that asked to wait
 /// for them still waits.
-fn repeated_outcomes(answer: &str, wait: Wait, documents: usize) -> Result<Stored, Error> {
-    let outcomes = idempotency::read(answer, documents)?;
+fn repeated_outcomes(record: &str, wait: Wait, documents: usize) -> Result<Stored, Error> {
+    let outcomes = idempotency::read(record, documents)?;
     let stored = outcomes.iter().filter(|_| wait == Wait::Indexed).flatten();
     let awaited = stored.map(|document| document.id.clone()).collect();
     Ok(Stored { outcomes, pending: None, awaited })

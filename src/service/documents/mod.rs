@@ -214,9 +214,9 @@ impl CollectionHandle {
         let (mut counts, mut after) = ([0; N], Some(0));
         while let Some(position) = after {
             self.service.check_running()?;
-            let (work, begun) = (Arc::clone(&work), Arc::clone(&first));
+            let (work, first) = (Arc::clone(&work), Arc::clone(&first));
             let some = self.write(move |collection| {
-                if begun.reembedded().is_restored_over() {
+                if first.reembedded().is_restored_over() {
                     return Ok(None);
                 }
                 let (filter, step) = &*work;

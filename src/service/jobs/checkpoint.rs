@@ -20,7 +20,7 @@ pub(crate) fn following<T: 'static, C: Serialize + Send + 'static>(
         let checkpoint = next(outcomes);
         // Serializing numbers and text to JSON cannot fail.
         let json = serde_json::to_string(&checkpoint).unwrap_or_default();
-        // After a failed commit, nobody receives it.
+        // After a failed commit, there is no receiver.
         let _ = sender.send(checkpoint);
         json
     };

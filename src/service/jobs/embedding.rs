@@ -20,8 +20,8 @@ pub(crate) async fn embed_with_retry(
     let size = texts_max.min(context.state()?.limits.embed_queue_texts_max).max(1);
     let mut embedded = Vec::with_capacity(texts.len());
     for part in texts.chunks(size) {
-        let answer = try_embed(context, part, |error| matches!(error, EmbedError::QueueFull { .. })).await?;
-        embedded.extend(answer?);
+        let result = try_embed(context, part, |error| matches!(error, EmbedError::QueueFull { .. })).await?;
+        embedded.extend(result?);
     }
     Ok(embedded)
 }
@@ -36,15 +36,15 @@ pub(crate) async fn try_embed(
     loop {
         context.check()?;
         let state = context.state()?;
-        let turn = state.background_turns.acquire().await;
-        let answer = state.embedder.embed_in_context(texts.to_vec(), Priority::Ingest).await;
-        drop(turn);
-        match answer {
+        let permit = state.background_permits.acquire().await;
+        let result = state.embedder.embed_in_context(texts.to_vec(), Priority::Ingest).await;
+        drop(permit);
+        match result {
             Err(error) if should_retry(&error) => (),
             Ok(embedded) if embedded.len() != texts.len() => {
                 return Err(Error::EncoderAnswers { expected: texts.len(), got: embedded.len() }.into());
             }
-            answer => return Ok(answer),
+            result => return Ok(result),
         }
         // Released before the pause, so that the job does not keep a stopping service alive.
         drop(state);

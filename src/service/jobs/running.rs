@@ -168,7 +168,7 @@ impl Jobs {
 
     /// Removes and returns the folders that were kept for at least `FOLDERS_KEPT`.
     pub(super) fn drain_folders(&self) -> Vec<(JobId, Folder)> {
-        let is_due = |kept: &mut (Instant, JobId, Folder)| kept.0.elapsed() >= FOLDERS_KEPT;
+        let is_due = |finished: &mut (Instant, JobId, Folder)| finished.0.elapsed() >= FOLDERS_KEPT;
         self.lists.lock().folders.extract_if(.., is_due).map(|(_, id, folder)| (id, folder)).collect()
     }
 

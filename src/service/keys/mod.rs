@@ -129,7 +129,7 @@ impl Service {
 
     /// Revokes a key. Requests with it are refused from now on.
     ///
-    /// Refuses to revoke the last key that can create others, unless the configuration has one. Without it, nobody could manage
+    /// Refuses to revoke the last key that can create others, unless the configuration has one. Without it, no one could manage
     /// keys, or the server would be open to everybody again.
     pub async fn revoke_key(&self, id: &KeyId) -> Result<(), Error> {
         self.check_running()?;

@@ -86,14 +86,14 @@ impl RequestMemory {
         self.0.lock().add(bytes, |account| &mut account.answer)
     }
 
-    /// Takes bytes, if needed, until the answer has at least this many.
+    /// Takes bytes, if needed, until the response has at least this many.
     pub fn answer_at_least(&self, bytes: u64) -> Result<(), LimitExceeded> {
         let mut account = self.0.lock();
         let missing = bytes.saturating_sub(account.answer);
         account.add(missing, |account| &mut account.answer)
     }
 
-    /// Takes up to this many bytes for the answer. Returns how many it got.
+    /// Takes up to this many bytes for the response. Returns how many it got.
     fn add_answer_up_to(&self, bytes: u64) -> u64 {
         let mut account = self.0.lock();
         let spare = (account.held.amount() + UNCOUNTED_BYTES).saturating_sub(account.body + account.answer);
@@ -136,7 +136,7 @@ impl Account {
     }
 }
 
-/// Bounds the bytes of all parts of an answer, which may be computed in parallel.
+/// Bounds the bytes of all parts of a response, which may be computed in parallel.
 #[derive(Debug)]
 pub(crate) struct AnswerBudget {
     limit: usize,
@@ -146,7 +146,7 @@ pub(crate) struct AnswerBudget {
 }
 
 impl AnswerBudget {
-    /// Creates the budget of an answer to the request that this task runs.
+    /// Creates the budget of a response to the request that this task runs.
     pub(crate) fn new(limit: usize) -> Self {
         Self { limit, charged: AtomicU64::new(0), memory: RequestMemory::current(), refusal: OnceLock::new() }
     }
@@ -173,12 +173,12 @@ impl AnswerBudget {
         }
     }
 
-    /// Returns the error if the server ran out of memory, or `None` if the answer itself is too large.
+    /// Returns the error if the server ran out of memory, or `None` if the response itself is too large.
     pub(crate) fn refusal(&self) -> Option<Error> {
         self.refusal.get().copied().map(Error::Refused)
     }
 
-    /// Returns the error that the answer is too large, unless the server ran out of memory first.
+    /// Returns the error that the response is too large, unless the server ran out of memory first.
     pub(crate) fn too_large(&self, advice: &'static str) -> Error {
         let too_large = || Error::AnswerTooLarge { bytes: self.charged(), limit: self.limit, advice };
         self.refusal().unwrap_or_else(too_large)

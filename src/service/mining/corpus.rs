@@ -82,7 +82,7 @@ impl Corpus {
                 (ids, texts.groups(equal, check_canceled, record)?)
             }
             Source::Collection { collection, unit, .. } => {
-                let (mut kept, mut failure) = (Vec::with_capacity(ids.len()), None);
+                let (mut read_ids, mut failure) = (Vec::with_capacity(ids.len()), None);
                 let read = |chunk: &[u64]| -> Result<Vec<PassageText>, JobError> {
                     check_canceled()?;
                     let keys: Vec<PassageId> = chunk.iter().copied().map(PassageId).collect();
@@ -91,7 +91,7 @@ impl Corpus {
                 let chunks = ids.chunks(PASSAGES_PER_READ);
                 let passages = chunks.map_while(|chunk| read(chunk).map_err(|error| failure = Some(error)).ok()).flatten();
                 let texts = passages.map(|passage| {
-                    kept.push(passage.id.0);
+                    read_ids.push(passage.id.0);
                     record(passage.document, passage.language);
                     // In a collection of callers' own vectors a text may be blank. Blank texts do not count as equal.
                     let blank = passage.text.trim().is_empty();
@@ -102,7 +102,7 @@ impl Corpus {
                 let groups = groups(equal, texts)?;
                 match failure {
                     Some(error) => return Err(error),
-                    None => (kept, groups),
+                    None => (read_ids, groups),
                 }
             }
         };

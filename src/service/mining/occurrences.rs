@@ -146,9 +146,9 @@ impl<'a> Occurrences<'a> {
         let mut nearest: HashMap<u32, (u32, f32)> = HashMap::new();
         for (one, other, cosine) in self.neighbor_pairs(lists) {
             for (first, neighbor) in [(one, other), (other, one)] {
-                let kept = nearest.entry(first).or_insert((neighbor, cosine));
-                if cosine > kept.1 {
-                    *kept = (neighbor, cosine);
+                let nearest_so_far = nearest.entry(first).or_insert((neighbor, cosine));
+                if cosine > nearest_so_far.1 {
+                    *nearest_so_far = (neighbor, cosine);
                 }
             }
         }

@@ -47,17 +47,17 @@ pub(super) fn copy(
     let (unread, unwritten, job) = (source.failed(row), target.failed(row), job()?);
     let sequence = pair.source.sequence().map_err(&unread)?;
     let total = pair.source.counts().map_err(&unread)?.documents;
-    let (pair, mut reached) = begin(target, row, pair, sequence)?;
+    let (pair, mut checkpoint) = begin(target, row, pair, sequence)?;
     loop {
-        progress(Step { collection: &row.name, phase: Phase::Copying, done: reached.documents, total });
-        let after = reached.after.map(DocumentKey);
+        progress(Step { collection: &row.name, phase: Phase::Copying, done: checkpoint.documents, total });
+        let after = checkpoint.after.map(DocumentKey);
         let mut documents = pair.source.document_records(after, BATCH_DOCUMENTS, BATCH_BYTES).map_err(&unread)?;
         let last = documents.last().map(|document| document.key.0);
-        reached.after = last.or(reached.after);
+        checkpoint.after = last.or(checkpoint.after);
         documents.retain(|document| document.document.expires_at_ms.is_none_or(|at| at > now_ms));
-        reached.documents += documents.len() as u64;
+        checkpoint.documents += documents.len() as u64;
         // Done even without documents, to record the last sequence number and the checkpoint.
-        pair.target.insert_records(&job, documents, sequence, json(&reached)).map_err(&unwritten)?;
+        pair.target.insert_records(&job, documents, sequence, json(&checkpoint)).map_err(&unwritten)?;
         if last.is_none() {
             break;
         }
@@ -85,7 +85,7 @@ fn begin(
         None if pair.target.sequence().map_err(&failed)? == Sequence(0) => Ok((pair, fresh)),
         None => Err(MoveError::UnknownDocuments { name: row.name.clone(), id: row.id.0.clone() }),
         Some(checkpoint) => match serde_json::from_str::<CopyCheckpoint>(&checkpoint).ok() {
-            Some(reached) if reached.sequence == Some(sequence.0) => Ok((pair, reached)),
+            Some(checkpoint) if checkpoint.sequence == Some(sequence.0) => Ok((pair, checkpoint)),
             _ => {
                 pair.target.close().map_err(&failed)?;
                 target.remove(row)?;
@@ -105,7 +105,7 @@ pub(super) fn delete_checkpoints(target: &OpenLocation, row: &Collection) -> Res
     storage.delete_job_checkpoints(&[]).and_then(|()| storage.close()).map_err(target.failed(row))
 }
 
-fn json(reached: &CopyCheckpoint) -> String {
+fn json(checkpoint: &CopyCheckpoint) -> String {
     // Serializing numbers to JSON cannot fail.
-    serde_json::to_string(reached).unwrap_or_default()
+    serde_json::to_string(checkpoint).unwrap_or_default()
 }

@@ -22,9 +22,9 @@ const FAILURE_PAUSE: Duration = Duration::from_secs(60);
 pub(crate) async fn run(collection: &Arc<OpenCollection>) {
     while !collection.should_stop() {
         let pause = if collection.index().is_ok_and(is_due) { Some(run_pass(collection).await) } else { None };
-        let begun = Instant::now();
+        let started = Instant::now();
         loop {
-            let left = pause.map(|pause| pause.saturating_sub(begun.elapsed()));
+            let left = pause.map(|pause| pause.saturating_sub(started.elapsed()));
             if left == Some(Duration::ZERO) || collection.should_stop() {
                 break;
             }
@@ -38,10 +38,10 @@ pub(crate) async fn run(collection: &Arc<OpenCollection>) {
 
 /// Runs a pass. Returns how long to pause after it.
 async fn run_pass(collection: &Arc<OpenCollection>) -> Duration {
-    let begun = Instant::now();
+    let started = Instant::now();
     let maintained = Arc::clone(collection);
     match blocking(move || maintain(&maintained, maintained.index()?)).await {
-        Ok(()) => begun.elapsed() * PAUSE_FACTOR,
+        Ok(()) => started.elapsed() * PAUSE_FACTOR,
         Err(_) if collection.should_stop() => Duration::ZERO,
         Err(error) => {
             let error = with_causes(&error);
@@ -68,11 +68,11 @@ pub(crate) fn catch_up(collection: &OpenCollection) -> Result<(), Error> {
 
 fn maintain(collection: &OpenCollection, index: &Index) -> Result<(), Error> {
     if index.needs_compaction() {
-        let begun = Instant::now();
+        let started = Instant::now();
         let original = |passage| collection.stored_embedding(passage);
         if index.compact(&original, &|| collection.should_stop())? {
             collection.mark_unsaved();
-            let (passages, took) = (index.len(), begun.elapsed());
+            let (passages, took) = (index.len(), started.elapsed());
             tracing::info!(collection = %collection.row.name, passages, ?took, "compacted the index");
         }
     }

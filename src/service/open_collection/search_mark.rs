@@ -26,7 +26,7 @@ impl OpenCollection {
         if now - self.marked_searched_ms.load(Ordering::Relaxed) < RENEWED_MS || self.embedded().is_err() {
             return;
         }
-        // Nobody removes the folder while this is locked. If it is locked already, the next search tries again.
+        // The folder is never removed while this is locked. If it is locked already, the next search tries again.
         let Some(_applied) = self.applied.try_lock() else { return };
         if !self.is_deleted() {
             let _ = std::fs::remove_file(self.search_mark());

@@ -28,7 +28,7 @@ pub(crate) struct Worker {
     pub(crate) collection: Arc<OpenCollection>,
     pub(crate) embedder: Embedder,
     /// Limits how many workers may wait for the encoder at once. All workers share it.
-    pub(crate) turns: Arc<Semaphore>,
+    pub(crate) permits: Arc<Semaphore>,
 }
 
 /// What is left after a pass through the pending passages.
@@ -161,7 +161,7 @@ impl Worker {
     /// Embeds a batch. If the encoder fails, embeds each passage alone, and skips those that fail twice until the next start. If
     /// the encoder itself is broken, fails, and the batch is retried later.
     async fn embed(&self, batch: Vec<PendingPassage>) -> Result<Vec<(PassageId, PassageEmbedding)>, Error> {
-        let _turn = self.turns.acquire().await;
+        let _permit = self.permits.acquire().await;
         match embed_passages(&self.embedder, &batch, Priority::Ingest).await {
             Err(Error::Embed(error)) if !is_transient(&error) => (),
             other => return other,

@@ -83,7 +83,8 @@ struct Dependence {
     token: u16,
     word: u32,
     shorter: Option<u32>,
-    /// The postings of the words that mean the word, sorted. `None` for a group of a number, because other numbers contain it too.
+    /// The postings of the words that mean the word, sorted. `None` for a group of a number, because other numbers contain it
+    /// too.
     meanings: Option<Vec<u32>>,
 }
 
@@ -109,8 +110,8 @@ impl ModelScores<'_> {
         }
     }
 
-    /// Returns the tokens of a passage that depend on a word of the question, if the passage has neither this word nor others that
-    /// mean the same, so that it only has the tokens in other words.
+    /// Returns the tokens of a passage that depend on a word of the question, if the passage has neither this word nor others
+    /// that mean the same, so that it only has the tokens in other words.
     fn partial_tokens(&self, passage: PassageId, own: &[u16]) -> Vec<u16> {
         let lacks = |postings: &Vec<u32>| self.words.has_any(passage, postings) == Some(false);
         let is_partial = |dependence: &&Dependence| {

@@ -50,8 +50,8 @@ pub(super) fn sort(candidates: &mut [Candidate]) {
 
 /// Lets languages take turns: first comes the best hit of each language, then the second best of each, and so on. Within a
 /// turn, hits are sorted by score, and of equal scores the nearer embedding comes first, then the older passage. A hit only takes
-/// a turn if its score is at least half of the best score, or its BM25 at least half of the best BM25. The others follow by score.
-/// Documents without a language count as one language of their own.
+/// a turn if its score is at least half of the best score, or its BM25 at least half of the best BM25. The others follow by
+/// score. Documents without a language count as one language of their own.
 ///
 /// Every prefix of the result is balanced, so pages are balanced and do not depend on each other.
 pub(super) fn interleave_languages(mut candidates: Vec<Candidate>, metric: Metric) -> Vec<Candidate> {
@@ -77,20 +77,20 @@ pub(super) fn interleave_languages(mut candidates: Vec<Candidate>, metric: Metri
 
 /// Puts candidates, sorted best first, into turns by language if `is_near` accepts them. The others follow.
 fn take_turns(candidates: Vec<Candidate>, is_near: impl Fn(&Candidate) -> bool) -> Vec<Candidate> {
-    let mut turns: HashMap<Option<Language>, usize> = HashMap::new();
+    let mut ranks: HashMap<Option<Language>, usize> = HashMap::new();
     let mut ordered: Vec<(usize, Candidate)> = candidates
         .into_iter()
         .map(|candidate| {
             if !is_near(&candidate) {
                 return (usize::MAX, candidate);
             }
-            let turn = turns.entry(candidate.language).or_default();
-            *turn += 1;
-            (*turn, candidate)
+            let rank = ranks.entry(candidate.language).or_default();
+            *rank += 1;
+            (*rank, candidate)
         })
         .collect();
     // The sort is stable, so within a turn the order by score stays.
-    ordered.sort_by_key(|(turn, _)| *turn);
+    ordered.sort_by_key(|(rank, _)| *rank);
     ordered.into_iter().map(|(_, candidate)| candidate).collect()
 }
 
@@ -159,7 +159,7 @@ mod tests {
         );
     }
 
-    fn turns(candidates: &[(u64, &str, f32)]) -> Vec<u64> {
+    fn in_turn(candidates: &[(u64, &str, f32)]) -> Vec<u64> {
         let ranks = |score| HitRanks { dense: Some(RankedScore { rank: 1, score }), ..HitRanks::default() };
         let candidates = candidates.iter().map(|(key, language, score)| candidate(*key, language, *score, ranks(*score)));
         interleave_languages(candidates.collect(), Metric::Cosine).iter().map(|candidate| candidate.passage.0).collect()
@@ -167,15 +167,15 @@ mod tests {
 
     #[test]
     fn every_near_language_takes_its_first_turn_before_any_second_turn() {
-        let found = turns(&[(1, "en", 0.9), (2, "en", 0.8), (3, "en", 0.7), (4, "fr", 0.6), (5, "ja", 0.5), (6, "fr", 0.5)]);
+        let found = in_turn(&[(1, "en", 0.9), (2, "en", 0.8), (3, "en", 0.7), (4, "fr", 0.6), (5, "ja", 0.5), (6, "fr", 0.5)]);
         assert_eq!(found, [1, 4, 5, 2, 6, 3]);
     }
 
     #[test]
     fn distant_hits_take_no_turn() {
-        assert_eq!(turns(&[(1, "en", 0.9), (2, "en", 0.8), (3, "fr", 0.4), (4, "", 0.1)]), [1, 2, 3, 4]);
-        assert_eq!(turns(&[(1, "en", -0.1), (2, "fr", -0.3), (3, "en", -0.2)]), [1, 3, 2]);
-        assert_eq!(turns(&[]), [0; 0]);
+        assert_eq!(in_turn(&[(1, "en", 0.9), (2, "en", 0.8), (3, "fr", 0.4), (4, "", 0.1)]), [1, 2, 3, 4]);
+        assert_eq!(in_turn(&[(1, "en", -0.1), (2, "fr", -0.3), (3, "en", -0.2)]), [1, 3, 2]);
+        assert_eq!(in_turn(&[]), [0; 0]);
     }
 
     #[test]
@@ -211,6 +211,6 @@ mod tests {
 
     #[test]
     fn documents_without_a_language_share_one_turn() {
-        assert_eq!(turns(&[(1, "", 0.9), (2, "", 0.8), (3, "fr", 0.7)]), [1, 3, 2]);
+        assert_eq!(in_turn(&[(1, "", 0.9), (2, "", 0.8), (3, "fr", 0.7)]), [1, 3, 2]);
     }
 }

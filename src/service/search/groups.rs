@@ -64,9 +64,9 @@ mod tests {
         let value = |(key, metadata): (u64, &Value)| Some((PassageId(key), scalar(metadata.as_object()?, &path)?));
         let values = (0..).zip(metadata).filter_map(value).collect();
         let candidates = (0..metadata.len() as u64).map(|key| Candidate::example(key, "", 0.5));
-        let kept = keep_first(candidates.collect(), &values, size);
-        let kept: Vec<_> = kept.iter().map(|candidate| (candidate.passage.0, candidate.group.as_deref())).collect();
-        assert_eq!(kept, expect);
+        let first = keep_first(candidates.collect(), &values, size);
+        let first: Vec<_> = first.iter().map(|candidate| (candidate.passage.0, candidate.group.as_deref())).collect();
+        assert_eq!(first, expect);
     }
 
     fn with_topic(name: Value) -> Value {

@@ -75,7 +75,7 @@ pub(super) fn read(
         if parts.vector { collection.store.embeddings_of(&passages)?.into_iter().collect() } else { HashMap::new() };
     let restricted = *filter != SearchFilter::default();
     let bare = !(parts.title || parts.text || parts.metadata || parts.passage);
-    // For many hits, reads the sizes first, so that an answer that is too large is refused before any of it is read.
+    // For many hits, reads the sizes first, so that a response that is too large is refused before any of it is read.
     let sizes_charged = !bare && passages.len() > ROWS_PER_READ;
     if sizes_charged {
         let sizes = collection.store.sizes_of(&passages)?;
@@ -88,8 +88,8 @@ pub(super) fn read(
         let ids: Vec<PassageId> = part.iter().map(|candidate| candidate.passage).collect();
         if bare {
             let ids = if restricted { collection.store.keep_matching(filter, &ids)? } else { ids };
-            let kept: HashSet<PassageId> = ids.into_iter().collect();
-            let part = part.iter().filter(|candidate| kept.contains(&candidate.passage));
+            let existing: HashSet<PassageId> = ids.into_iter().collect();
+            let part = part.iter().filter(|candidate| existing.contains(&candidate.passage));
             hits.extend(part.map(|candidate| hit_without_contents(candidate, &vectors)));
             continue;
         }
@@ -122,7 +122,7 @@ fn requested_bytes(sizes: HitSizes, parts: HitParts) -> u64 {
     wanted.into_iter().filter(|(_, wanted)| *wanted).map(|(bytes, _)| bytes).sum()
 }
 
-/// Makes the error that says how large the whole answer would have been.
+/// Makes the error that says how large the whole response would have been.
 fn too_large(
     collection: &OpenCollection,
     passages: &[PassageId],

@@ -1,8 +1,9 @@
 //! Answers searches, from the query to the hits.
 //!
-//! `resolve` turns the request into an embedding and terms, after `options` has told options of commands from excluded words. `ranking` ranks the nearest documents and those that share words
-//! (with `full`, `fusion`, `margin`, `boosts`, `preference`, `diversity` and `groups`). `hits` reads the contents of the hits,
-//! and `marks` marks the words that match. `labeled` searches among passages with labels.
+//! `resolve` turns the request into an embedding and terms, after `options` has separated options of commands from excluded
+//! words. `ranking` ranks the nearest documents and those that share words (with `full`, `fusion`, `margin`, `boosts`,
+//! `preference`, `diversity` and `groups`). `hits` reads the contents of the hits, and `marks` marks the words that match.
+//! `labeled` searches among passages with labels.
 
 mod boosts;
 mod diversity;
@@ -55,13 +56,13 @@ impl CollectionHandle {
     /// by then is not a hit.
     pub async fn search(&self, request: SearchRequest) -> Result<SearchResults, Error> {
         match self.search_batch(vec![request]).await {
-            Ok(mut answers) => answers.pop().ok_or(Error::EncoderAnswers { expected: 1, got: 0 }),
+            Ok(mut results) => results.pop().ok_or(Error::EncoderAnswers { expected: 1, got: 0 }),
             Err(Error::InBatch { source, .. }) => Err(*source),
             Err(error) => Err(error),
         }
     }
 
-    /// Runs several searches, embedding their texts together. Returns the answers in order. If one search fails, the whole
+    /// Runs several searches, embedding their texts together. Returns the results in order. If one search fails, the whole
     /// batch fails with the first error and the position of that search.
     pub async fn search_batch(&self, requests: Vec<SearchRequest>) -> Result<Vec<SearchResults>, Error> {
         let (collection, state) = (self.open(), &self.service.state);
@@ -96,11 +97,11 @@ impl CollectionHandle {
             let budget = Arc::clone(&budget);
             let embedder = state.embedder.clone();
             let searching =
-                collection.read(move |collection| answer(collection, &request, (query, embedded), &embedder, &budget));
+                collection.read(move |collection| search_open(collection, &request, (query, embedded), &embedder, &budget));
             async move {
-                let mut answer = searching.await.map_err(|error| in_batch(index, error))?;
-                answer.statistics.embedding_ms = embedding_ms;
-                Ok(answer)
+                let mut results = searching.await.map_err(|error| in_batch(index, error))?;
+                results.statistics.embedding_ms = embedding_ms;
+                Ok(results)
             }
         });
         futures::stream::iter(searches).buffered(SEARCHES_AT_ONCE).try_collect().await
@@ -122,14 +123,14 @@ fn in_batch(index: usize, error: Error) -> Error {
 }
 
 /// Runs one search. Blocks.
-fn answer(
+fn search_open(
     collection: &OpenCollection,
     request: &SearchRequest,
     (query, embedded): (Option<QueryText>, Vec<Embedded>),
     embedder: &Embedder,
     budget: &AnswerBudget,
 ) -> Result<SearchResults, Error> {
-    // Checked before the search, because an answer only counts as complete if the collection was complete the whole time.
+    // Checked before the search, because a response only counts as complete if the collection was complete the whole time.
     let complete = request.mode == SearchMode::Lexical || collection.store.is_complete()?;
     let started = Instant::now();
     let mut resolved = resolve::resolve(collection, request, query, embedded, embedder)?;

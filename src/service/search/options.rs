@@ -1,7 +1,7 @@
 //! Recognizes options of commands in queries: in "java -Xmx4g", the minus is part of what is searched for, and excludes nothing.
 //!
-//! A word after a minus is an option if a passage of the collection has it with its minus, and if no language has it as a word or a
-//! value follows it ("-dump:live"). Otherwise, a list with "-sugar" in it would disable the exclusion of sugar.
+//! A word after a minus is an option if a passage of the collection has it with its minus, and if no language has it as a word or
+//! a value follows it ("-dump:live"). Otherwise, a list with "-sugar" in it would disable the exclusion of sugar.
 
 use std::collections::{BTreeSet, HashSet};
 

@@ -21,8 +21,8 @@ const TITLE_WORDS_MAX: usize = 12;
 pub(super) struct ResolvedQuery {
     /// The embedding for the dense list.
     pub(super) embedding: Option<Embedding>,
-    /// The tokens of the text, for late interaction. Unknown characters have none: all of them are one token, which would be found
-    /// in every passage with any unknown character. Punctuation has none either.
+    /// The tokens of the text, for late interaction. Unknown characters have none: all of them are one token, which would be
+    /// found in every passage with any unknown character. Punctuation has none either.
     pub(super) tokens: Vec<u32>,
     /// The text's words, to find their translations and names that sound like them.
     pub(super) words: Vec<QueryWord>,

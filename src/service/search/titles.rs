@@ -10,8 +10,8 @@ use crate::embed::{is_part_of_title, plain_title, stemmed_title, title_terms};
 use crate::service::error::Error;
 use crate::store::{HitSizes, PassageParts};
 
-/// Factor of the odds that a document answers if its title has the query, or the topic of a request. If the title is the topic, the
-/// factor applies twice, and if it is the whole request, three times.
+/// Factor of the odds that a document answers if its title has the query, or the topic of a request. If the title is the topic,
+/// the factor applies twice, and if it is the whole request, three times.
 const TITLE_ODDS: f64 = 2.0;
 /// Maximum number of passages whose documents' titles are read, the most relevant ones.
 const PASSAGES_MAX: usize = 100;
@@ -21,15 +21,15 @@ const TITLE_SHARE_MIN: f32 = 0.7;
 const TITLE_MARKS_MAX: u64 = 16;
 /// Maximum bytes of documents that are read for their titles, beside the first one. Others are left out.
 const TITLED_BYTES_MAX: u64 = 256 << 10;
-/// Maximum number of words of a query that is looked up among the titles. Passages with all words of a longer one are among the best
-/// by its words anyway.
+/// Maximum number of words of a query that is looked up among the titles. Passages with all words of a longer one are among the
+/// best by its words anyway.
 const LOOKED_UP_WORDS: usize = 4;
 /// Maximum number of documents with such a title that are considered, the oldest ones.
 const LOOKED_UP_MAX: usize = 400;
 
 impl Plan<'_> {
-    /// Finds the first passages of documents that probably have the query as their title, and that `accept` accepts. The lists may
-    /// lack them if many passages have the query's words.
+    /// Finds the first passages of documents that probably have the query as their title, and that `accept` accepts. The lists
+    /// may lack them if many passages have the query's words.
     pub(super) fn passages_titled_as_query(&self, accept: impl Fn(PassageId) -> bool) -> Result<Vec<PassageId>, Error> {
         let mut found = Vec::new();
         if (1..=LOOKED_UP_WORDS).contains(&self.resolved.words_typed) {
@@ -44,8 +44,8 @@ impl Plan<'_> {
         Ok(found)
     }
 
-    /// Raises the relevance of documents whose title is the query, or has it. `looked_up` are passages of documents that probably have
-    /// such a title.
+    /// Raises the relevance of documents whose title is the query, or has it. `looked_up` are passages of documents that probably
+    /// have such a title.
     pub(super) fn prefer_titled(&self, ranked: &mut [RankedPassage], looked_up: &[PassageId]) -> Result<(), Error> {
         if self.resolved.plain_titles.is_empty() {
             return Ok(());
@@ -69,8 +69,8 @@ impl Plan<'_> {
         Ok(())
     }
 
-    /// Returns which of these passages belong to documents whose title is or has the query or its topic, with the factors of their odds.
-    /// Reads each document once, and only those whose title is about as long.
+    /// Returns which of these passages belong to documents whose title is or has the query or its topic, with the factors of
+    /// their odds. Reads each document once, and only those whose title is about as long.
     fn titled(&self, passages: &[PassageId]) -> Result<Vec<(PassageId, f64)>, Error> {
         let store = &self.collection.store;
         let sizes = store.sizes_of(passages)?;

@@ -34,14 +34,14 @@ pub(in crate::service) fn start_preparing(collections: Receiver<Arc<OpenCollecti
 }
 
 fn prepare(collection: &OpenCollection, embedder: &Embedder) {
-    let begun = Instant::now();
+    let started = Instant::now();
     if scorer_of(collection, embedder).is_none() || collection.should_stop() {
         return;
     }
     // The first search meets the same failure, and reports it.
     let has_tokens = with_tokens(collection, embedder.translations(), |_, _| ()).is_ok();
     if has_tokens && copy_embeddings(collection) {
-        tracing::info!(collection = %collection.row.name, took = ?begun.elapsed(), "prepared the first search");
+        tracing::info!(collection = %collection.row.name, took = ?started.elapsed(), "prepared the first search");
     }
 }
 

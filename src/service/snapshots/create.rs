@@ -118,9 +118,9 @@ impl JobKind for SnapshotJob {
         let collections = state.collections_to_snapshot(&names)?;
         context.measure(0, collections.len() as u64);
         let folder = state.snapshot_partial(live.id.as_str());
-        let (begun, whole) = (id.clone(), names.is_empty());
+        let (snapshot_id, whole) = (id.clone(), names.is_empty());
         let builder_state = Arc::clone(&state);
-        let mut making = blocking(move || SnapshotBuilder::begin(builder_state, begun, folder, whole)).await?;
+        let mut making = blocking(move || SnapshotBuilder::begin(builder_state, snapshot_id, folder, whole)).await?;
         let mut details = SnapshotDetails { snapshot: id.clone(), skipped: Vec::new() };
         for (done, collection) in collections.into_iter().enumerate() {
             context.check()?;

@@ -1,7 +1,7 @@
 //! Restores a snapshot. Unpacks and checks everything next to the running collections, copies the rows into databases that our
 //! own migrations created, and builds the indexes. Then swaps in all new collections in one transaction of the catalog. A crash
 //! before that leaves the old state, and folders that the next start removes. A crash after it leaves the new state. A replaced
-//! collection stays open for the requests and jobs that read it, and is removed once nobody does.
+//! collection stays open for the requests and jobs that read it, and is removed once none does.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -261,7 +261,7 @@ pub(crate) async fn build_index(context: &JobContext, collection: Arc<OpenCollec
 }
 
 /// Swaps in the new collections with their aliases and classifiers. Removes the collections that had their names, even damaged
-/// ones, once nobody uses them anymore. Blocks.
+/// ones, once they are no longer in use. Blocks.
 fn swap_in(state: &State, opened: &[Arc<OpenCollection>], restore: &Restore) -> Result<(), Error> {
     let listed = {
         let collections = state.collections.read();
@@ -302,8 +302,8 @@ fn swap_in(state: &State, opened: &[Arc<OpenCollection>], restore: &Restore) -> 
     Ok(())
 }
 
-/// Makes sure that no version of a document in a replaced collection, which takes no more writes, occurs again in the restored one,
-/// because clients may still know it as an entity tag.
+/// Makes sure that no version of a document in a replaced collection, which takes no more writes, occurs again in the restored
+/// one, because clients may still know it as an entity tag.
 fn raise_sequences(old: &[&Arc<OpenCollection>], restored: &[Arc<OpenCollection>]) -> Result<(), Error> {
     for old in old {
         let new = restored.iter().find(|new| new.row.name == old.row.name).map(|new| new.embedded()).transpose()?;

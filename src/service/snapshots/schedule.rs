@@ -1,7 +1,7 @@
 //! Makes snapshots of the whole server at regular intervals and copies them to a target. Makes none if the server has not
 //! changed since the newest snapshot there. Failures are logged and counted, and retried after growing pauses.
 //!
-//! Until it has been copied, a snapshot stays in the data directory, and a note next to it records that it must be copied.
+//! Until it has been copied, a snapshot stays in the data directory, and a file next to it records that it must be copied.
 //! After a restart or a failure, the next attempt continues with that snapshot.
 
 use std::path::PathBuf;
@@ -24,8 +24,8 @@ use crate::service::state::{Service, State};
 use crate::store::system_clock as now_ms;
 use crate::targets::{StoredSnapshot, Target, TargetError};
 
-/// The note, in the folder of the snapshots.
-const NOTE: &str = "scheduled-snapshot.json";
+/// The file that says which snapshot must be copied, in the folder of the snapshots.
+const PENDING_COPY: &str = "scheduled-snapshot.json";
 /// Pause after the first failure. It doubles with each further failure.
 const RETRY_PAUSE: Duration = Duration::from_secs(30);
 const RETRY_PAUSE_MAX: Duration = Duration::from_secs(3_600);
@@ -40,10 +40,10 @@ pub struct SnapshotSchedule {
 
 /// A snapshot that is not copied yet.
 #[derive(Debug, Clone, Serialize, Deserialize)]
-struct Note {
+struct PendingCopy {
     snapshot: SnapshotId,
     fingerprint: String,
-    /// The job that makes it. Notes of earlier versions may lack it.
+    /// The job that makes it. Files of earlier versions may lack it.
     job: Option<String>,
 }
 
@@ -131,8 +131,8 @@ fn retry_pause(failures: u32, interval: Duration) -> Duration {
 async fn run_once(service: &Service, schedule: &SnapshotSchedule) -> Result<bool, ScheduleError> {
     let target = &schedule.target;
     let newest = target.list().await?.pop();
-    let note = match find_unfinished(service).await? {
-        Some(note) => note,
+    let pending = match find_unfinished(service).await? {
+        Some(pending) => pending,
         None => {
             let fingerprint = service.state.run(move |state| state.fingerprint()).await?;
             if newest.as_ref().is_some_and(|newest| newest.fingerprint == fingerprint) {
@@ -141,70 +141,75 @@ async fn run_once(service: &Service, schedule: &SnapshotSchedule) -> Result<bool
             create_snapshot(service, fingerprint).await?
         }
     };
-    match copy(service, &note, target, newest.as_ref()).await {
+    match copy(service, &pending, target, newest.as_ref()).await {
         // Otherwise, each later attempt would fail, too.
         Err(
             damaged
             @ (ScheduleError::Service(Error::InvalidSnapshot { .. }) | ScheduleError::Target(TargetError::Damaged { .. })),
         ) => {
-            delete(service, &note).await?;
+            delete(service, &pending).await?;
             return Err(damaged);
         }
         copied => copied?,
     }
     target.prune(schedule.keep).await?;
-    delete(service, &note).await?;
-    tracing::info!(snapshot = %note.snapshot, target_name = target.name(), "stored a scheduled snapshot");
+    delete(service, &pending).await?;
+    tracing::info!(snapshot = %pending.snapshot, target_name = target.name(), "stored a scheduled snapshot");
     Ok(true)
 }
 
-async fn copy(service: &Service, note: &Note, target: &Target, newest: Option<&StoredSnapshot>) -> Result<(), ScheduleError> {
-    let snapshot = service.get_snapshot(&note.snapshot).await?;
-    let (archive, _) = service.open_snapshot(&note.snapshot).await?;
-    let about = StoredSnapshot::new(&snapshot, note.fingerprint.clone()).dated_after(newest);
+async fn copy(
+    service: &Service,
+    pending: &PendingCopy,
+    target: &Target,
+    newest: Option<&StoredSnapshot>,
+) -> Result<(), ScheduleError> {
+    let snapshot = service.get_snapshot(&pending.snapshot).await?;
+    let (archive, _) = service.open_snapshot(&pending.snapshot).await?;
+    let about = StoredSnapshot::new(&snapshot, pending.fingerprint.clone()).dated_after(newest);
     Ok(target.put(&about, archive).await?)
 }
 
-/// Deletes a snapshot from the data directory, and its note.
-async fn delete(service: &Service, note: &Note) -> Result<(), Error> {
-    match service.delete_snapshot(&note.snapshot).await {
+/// Deletes a snapshot from the data directory, and the file that says that it must be copied.
+async fn delete(service: &Service, pending: &PendingCopy) -> Result<(), Error> {
+    match service.delete_snapshot(&pending.snapshot).await {
         Err(Error::SnapshotNotFound { .. }) => (),
         deleted => deleted?,
     }
-    let path = note_path(service);
+    let path = pending_copy_path(service);
     std::fs::remove_file(&path).at(&path)
 }
 
 /// Returns the snapshot of an earlier attempt that is not copied yet, if any. Waits for its job first.
-async fn find_unfinished(service: &Service) -> Result<Option<Note>, ScheduleError> {
-    let text = read_file(&note_path(service)).unwrap_or_default();
-    let Ok(note) = serde_json::from_slice::<Note>(&text) else { return Ok(None) };
-    if let Some(job) = note.job.as_deref().and_then(|job| JobId::parse(job).ok()) {
+async fn find_unfinished(service: &Service) -> Result<Option<PendingCopy>, ScheduleError> {
+    let text = read_file(&pending_copy_path(service)).unwrap_or_default();
+    let Ok(pending) = serde_json::from_slice::<PendingCopy>(&text) else { return Ok(None) };
+    if let Some(job) = pending.job.as_deref().and_then(|job| JobId::parse(job).ok()) {
         match wait_for_job(service, &job).await {
             Ok(()) | Err(ScheduleError::Job { .. } | ScheduleError::Service(Error::JobNotFound { .. })) => (),
             Err(error) => return Err(error),
         }
     }
-    match service.get_snapshot(&note.snapshot).await {
-        Ok(_) | Err(Error::InvalidSnapshot { .. }) => Ok(Some(note)),
+    match service.get_snapshot(&pending.snapshot).await {
+        Ok(_) | Err(Error::InvalidSnapshot { .. }) => Ok(Some(pending)),
         Err(Error::SnapshotNotFound { .. }) => {
             // A deletion that was interrupted may have left the archive.
-            delete(service, &note).await?;
+            delete(service, &pending).await?;
             Ok(None)
         }
         Err(error) => Err(error.into()),
     }
 }
 
-async fn create_snapshot(service: &Service, fingerprint: String) -> Result<Note, ScheduleError> {
+async fn create_snapshot(service: &Service, fingerprint: String) -> Result<PendingCopy, ScheduleError> {
     let snapshot = SnapshotId::parse(&new_dated_uuid().to_string()).map_err(Error::from)?;
     let job = new_job_id()?;
     // Written before the job starts, so that after a crash the next attempt finds the job or its snapshot.
-    let note = Note { snapshot, fingerprint, job: Some(job.as_str().to_owned()) };
-    write_note(service, &note)?;
-    service.create_snapshot_as(job.clone(), note.snapshot.clone(), Vec::new()).await?;
+    let pending = PendingCopy { snapshot, fingerprint, job: Some(job.as_str().to_owned()) };
+    write_pending_copy(service, &pending)?;
+    service.create_snapshot_as(job.clone(), pending.snapshot.clone(), Vec::new()).await?;
     wait_for_job(service, &job).await?;
-    Ok(note)
+    Ok(pending)
 }
 
 async fn wait_for_job(service: &Service, job: &JobId) -> Result<(), ScheduleError> {
@@ -223,13 +228,13 @@ async fn wait_for_job(service: &Service, job: &JobId) -> Result<(), ScheduleErro
     }
 }
 
-fn note_path(service: &Service) -> PathBuf {
-    service.state.snapshots_dir().join(NOTE)
+fn pending_copy_path(service: &Service) -> PathBuf {
+    service.state.snapshots_dir().join(PENDING_COPY)
 }
 
-fn write_note(service: &Service, note: &Note) -> Result<(), Error> {
-    let path = note_path(service);
-    let json = serde_json::to_vec(note).map_err(std::io::Error::other);
+fn write_pending_copy(service: &Service, pending: &PendingCopy) -> Result<(), Error> {
+    let path = pending_copy_path(service);
+    let json = serde_json::to_vec(pending).map_err(std::io::Error::other);
     json.and_then(|json| write_durably(&path, &json)).at(&path)?;
     service.state.sync_snapshots()
 }
@@ -301,8 +306,8 @@ mod tests {
         let target = Target::open(copies.path().to_str().unwrap(), None).unwrap();
         let schedule = SnapshotSchedule { target, interval: Duration::from_secs(3_600), keep: 1 };
         for damage in ["", "not an archive"] {
-            let note = create_snapshot(&service, damage.to_owned()).await.unwrap();
-            let archive = service.state.snapshot_archive(&note.snapshot);
+            let pending = create_snapshot(&service, damage.to_owned()).await.unwrap();
+            let archive = service.state.snapshot_archive(&pending.snapshot);
             if damage.is_empty() { std::fs::remove_file(archive) } else { std::fs::write(archive, damage) }.unwrap();
             run_once(&service, &schedule).await.unwrap_err();
         }
@@ -318,9 +323,9 @@ mod tests {
         let service = Service::open(Parts { data_dir, embedder, limits: Limits::default(), power_safe: false }).unwrap();
         let target = Target::open(copies.path().to_str().unwrap(), None).unwrap();
         let schedule = SnapshotSchedule { target, interval: Duration::from_secs(3_600), keep: 1 };
-        let note = create_snapshot(&service, String::new()).await.unwrap();
-        copy(&service, &note, &schedule.target, None).await.unwrap();
-        std::fs::remove_file(service.state.snapshot_file(&note.snapshot, DESCRIPTION)).unwrap();
+        let pending = create_snapshot(&service, String::new()).await.unwrap();
+        copy(&service, &pending, &schedule.target, None).await.unwrap();
+        std::fs::remove_file(service.state.snapshot_file(&pending.snapshot, DESCRIPTION)).unwrap();
         run_once(&service, &schedule).await.unwrap();
         assert_eq!(std::fs::read_dir(service.state.snapshots_dir()).unwrap().count(), 0);
     }

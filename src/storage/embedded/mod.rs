@@ -51,7 +51,7 @@ impl Embedded {
         }
     }
 
-    /// Returns the index once it can answer at all, and whether its answers are complete.
+    /// Returns the index once it can answer at all, and whether its results are complete.
     pub fn index(&self) -> Result<(&Index, bool), StorageError> {
         let caught_up = self.caught_up.load(Ordering::Acquire);
         Ok((self.index.get().ok_or_else(|| self.recovering())?, caught_up))

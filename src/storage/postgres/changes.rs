@@ -136,7 +136,7 @@ impl Postgres {
     }
 
     pub(crate) fn record_answer(&self, request: &RequestKey, answer: String) -> Result<(), StoreError> {
-        self.write_patiently("storing an answer", |writing| store_answer(writing, request, &answer))
+        self.write_patiently("storing a response", |writing| store_answer(writing, request, &answer))
     }
 
     pub(crate) fn set_embeddings(
@@ -242,7 +242,7 @@ fn find_record(session: &mut Session, collection: i64, request: &RequestKey, now
     Ok(Some(replayed(request, row.try_get(0)?, row.try_get(1)?)?))
 }
 
-/// Records the answer of a request, unless there is an earlier record. Deletes the oldest records beyond `ANSWERS_MAX`.
+/// Records the response of a request, unless there is an earlier record. Deletes the oldest records beyond `ANSWERS_MAX`.
 fn store_answer(writing: &mut Writing<'_>, request: &RequestKey, answer: &str) -> Result<(), Fault> {
     let (now, since, until) = (writing.now_ms, writing.now_ms - RECORDS_KEPT_MS, writing.now_ms + RECORDS_KEPT_MS);
     let collection = &writing.key;

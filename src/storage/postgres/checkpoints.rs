@@ -66,13 +66,13 @@ impl Postgres {
         })
     }
 
-    pub(crate) fn delete_job_checkpoints(&self, kept: &[JobId]) -> Result<(), StoreError> {
-        let kept: Vec<&str> = kept.iter().map(JobId::as_str).collect();
+    pub(crate) fn delete_job_checkpoints(&self, running: &[JobId]) -> Result<(), StoreError> {
+        let running: Vec<&str> = running.iter().map(JobId::as_str).collect();
         self.run("deleting checkpoints", |session| {
             // Another server may have begun a job since the list of jobs was read.
             let sql = "delete from dragoman.job_checkpoints c where collection = $1 and job <> all($2) and not exists
                        (select 1 from dragoman.jobs j where j.id = c.job and j.finished_at_ms is null)";
-            session.execute(sql, &[&self.key, &kept]).map(drop)
+            session.execute(sql, &[&self.key, &running]).map(drop)
         })
     }
 }

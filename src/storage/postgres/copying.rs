@@ -61,11 +61,11 @@ impl Postgres {
     pub(crate) fn write_copies(&self, job: &JobId, documents: Vec<CopiedDocument>) -> Result<(), StoreError> {
         self.write_patiently("copying documents", |writing| {
             check_owner(writing, job)?;
-            let (anew, kept): (Vec<_>, Vec<_>) = documents.into_iter().partition(|moved| moved.passages.is_some());
+            let (anew, unchanged): (Vec<_>, Vec<_>) = documents.into_iter().partition(|moved| moved.passages.is_some());
             remove_stale(writing, &anew)?;
             let mut batch = Batch::default();
-            let languages = languages_of(writing, &kept)?;
-            for moved in kept {
+            let languages = languages_of(writing, &unchanged)?;
+            for moved in unchanged {
                 // If its text has changed in the meantime, the job copies it again later.
                 if let Some(language) = languages.get(&moved.key.0) {
                     keep_passages(writing, &mut batch, moved, language.as_deref())?;

@@ -160,9 +160,9 @@ mod tests {
     fn metadata_round_trips() {
         let sent = serde_json::json!({"z": u64::MAX, "b\u{1}": ["\0", {"\0": "\u{1}\u{2}", "n": 1.0}], "a": 1e-300, "c": null});
         let sent = sent.as_object().cloned().unwrap_or_default();
-        let kept = stored_json(&sent);
-        assert!(!kept.contains("\\u0000"), "{kept}");
-        assert_eq!(super::parse_stored_json(&kept).ok(), Some(sent));
+        let stored = stored_json(&sent);
+        assert!(!stored.contains("\\u0000"), "{stored}");
+        assert_eq!(super::parse_stored_json(&stored).ok(), Some(sent));
         let plain = serde_json::json!({"z": [1, 2.5], "a": {"b": "é\n"}});
         assert_eq!(plain.as_object().map(stored_json), Some(plain.to_string()));
     }

@@ -27,7 +27,7 @@ impl Fault {
             Self::Server(source) => source,
         };
         let Some(state) = source.code() else {
-            // There is no SQLSTATE if the connection broke or an answer could not be read.
+            // There is no SQLSTATE if the connection broke or a response could not be read.
             return match source.is_closed() || is_io(&source) {
                 true => StoreError::ServerUnreachable { operation, source: Arc::new(source) },
                 false => StoreError::Server { operation, source: Arc::new(source) },

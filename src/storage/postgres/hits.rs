@@ -116,8 +116,8 @@ impl Postgres {
         })
     }
 
-    /// Builds the statement that reads the columns of `passage_row`. Of a long text that was not requested, the server only sends the
-    /// passage, unless it is escaped, because then its bytes are elsewhere.
+    /// Builds the statement that reads the columns of `passage_row`. Of a long text that was not requested, the server only sends
+    /// the passage, unless it is escaped, because then its bytes are elsewhere.
     fn select_parts(&self, parts: PassageParts) -> String {
         let PassageParts { title, text, excerpt } = parts;
         let long = if text { "false".to_owned() } else { format!("octet_length(d.text) > {SENT_WHOLE_MAX}") };

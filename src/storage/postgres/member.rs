@@ -40,31 +40,31 @@ pub(super) struct Member {
 }
 
 impl Member {
-    /// Joins the servers, or takes the database for this process alone. Fails with `StoreError::DatabaseInUse` while another server
-    /// uses the database, unless both share it.
+    /// Joins the servers, or takes the database for this process alone. Fails with `StoreError::DatabaseInUse` while another
+    /// server uses the database, unless both share it.
     pub(super) fn join(server: &Arc<PostgresServer>, sharing: Sharing) -> Result<Self, StoreError> {
         const OPERATION: &str = "joining the servers of a database";
-        let begun = Instant::now();
+        let started = Instant::now();
         // Clears the sign bit, because positive numbers are easier to read.
         let id = (Uuid::new_v4().as_u64_pair().0 >> 1) as i64;
         let session = loop {
             match try_lock(server, id, sharing).map_err(|fault| fault.into_store_error(OPERATION))? {
                 Some(session) => break session,
-                None if begun.elapsed() > PATIENCE => return Err(StoreError::DatabaseInUse),
+                None if started.elapsed() > PATIENCE => return Err(StoreError::DatabaseInUse),
                 None => std::thread::sleep(Duration::from_millis(100)),
             }
         };
         let shared = Arc::new(Membership { id, locks: Mutex::new(Some(session)), read_session: Mutex::default() });
         let stopped = Arc::new(AtomicBool::new(false));
-        let (kept, stop, reached) = (Arc::clone(&shared), Arc::clone(&stopped), Arc::downgrade(server));
+        let (member, stop, server_reference) = (Arc::clone(&shared), Arc::clone(&stopped), Arc::downgrade(server));
         let hold_locks = move || {
             while !stop.load(Ordering::Acquire) {
                 std::thread::park_timeout(CHECK_INTERVAL);
-                let Some(server) = reached.upgrade() else { break };
-                ensure_locked(&kept, &server, sharing);
+                let Some(server) = server_reference.upgrade() else { break };
+                ensure_locked(&member, &server, sharing);
             }
             // Done on this thread, because closing connections blocks.
-            drop((kept.locks.lock().take(), kept.read_session.lock().take()));
+            drop((member.locks.lock().take(), member.read_session.lock().take()));
         };
         let keeper = std::thread::Builder::new().name("postgres-member".to_owned()).spawn(hold_locks);
         let keeper = keeper.map_err(|source| StoreError::Thread { source: Arc::new(source) })?;

@@ -270,7 +270,7 @@ impl Postgres {
                 Ok(done)
             })
         });
-        // Recorded after the commit, even if its answer did not arrive: a search for expired documents that runs before this
+        // Recorded after the commit, even if its response did not arrive: a search for expired documents that runs before this
         // sees the new documents itself.
         self.next_expiry.record(first_expiry_ms);
         written
@@ -285,7 +285,7 @@ impl Postgres {
         let number = self.running.next.fetch_add(1, Ordering::Relaxed);
         self.running.tokens.lock().insert(number, session.cancel_token());
         let worked = work(session);
-        // Removed before the connection is used for something else, so that nobody ends the wrong statement.
+        // Removed before the connection is used for something else, so that the wrong statement is never canceled.
         self.running.tokens.lock().remove(&number);
         worked
     }

@@ -107,9 +107,9 @@ impl Postgres {
             replica.count(Outcome::Behind);
             return Ok(None);
         };
-        let answered = run_blocking(|| self.try_replica(replica, &wanted, work));
-        let (outcome, answer) = match answered {
-            Ok(Some(answer)) => (Outcome::Replica, Some(answer)),
+        let result = run_blocking(|| self.try_replica(replica, &wanted, work));
+        let (outcome, value) = match result {
+            Ok(Some(value)) => (Outcome::Replica, Some(value)),
             Ok(None) => (Outcome::Behind, None),
             Err(fault) => {
                 // If the rows are wrong, the primary will report it. The replica itself is fine.
@@ -122,7 +122,7 @@ impl Postgres {
             }
         };
         replica.count(outcome);
-        Ok(answer)
+        Ok(value)
     }
 
     /// Returns what a read must see to see every change. `None` if the collection is gone or the timeline has no mark yet.

@@ -240,8 +240,8 @@ impl Postgres {
         Ok(())
     }
 
-    /// Like `set_metadata_indexes`, in the transaction that blocks writes to this collection. Returns the indexed paths; after the
-    /// commit, `refresh_metadata_indexes` must get them.
+    /// Like `set_metadata_indexes`, in the transaction that blocks writes to this collection. Returns the indexed paths; after
+    /// the commit, `refresh_metadata_indexes` must get them.
     pub fn declare_metadata_indexes(
         &self,
         blocked: &mut BlockedWrites,

@@ -1,4 +1,4 @@
-//! Replaces a collection that several servers use: makes their writes wait, and removes the old rows when nobody reads them.
+//! Replaces a collection that several servers use: makes their writes wait, and removes the old rows when no request reads them.
 //!
 //! Reads that have begun on the old collection continue. So its rows stay for some seconds, until every server knows of the
 //! replacement, and after that as long as any server holds a lock because it still reads them.

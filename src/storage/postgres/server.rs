@@ -27,7 +27,7 @@ const PGVECTOR_MIN: (u32, u32) = (0, 8);
 const MIGRATION_LOCK: i64 = 0x6472_6167_6f6d_616e;
 /// How long a caller waits for a free connection.
 const CONNECTION_TIMEOUT: Duration = Duration::from_secs(30);
-/// From this time without an answer on, the server counts as unreachable, even if the connection still exists.
+/// From this time without a response on, the server counts as unreachable, even if the connection still exists.
 const SILENCE_MAX: Duration = Duration::from_secs(10);
 /// How long the database may take to notice that a server with exclusive use of it is gone.
 const PATIENCE_S: u64 = 3;
@@ -119,7 +119,7 @@ impl PostgresServer {
             .max_size(options.connections_max.max(1))
             .min_idle(Some(0))
             .connection_timeout(CONNECTION_TIMEOUT)
-            // Whoever waits for the connection reports the error.
+            // The task that waits for the connection reports the error.
             .error_handler(Box::new(NopErrorHandler))
             .build(manager.clone())
             .map_err(|error| Fault::from(error).into_store_error(OPERATION))?;

@@ -55,8 +55,8 @@ pub(super) fn stored_term(term: &str) -> String {
     if term.len() <= BYTES_MAX {
         return term.to_owned();
     }
-    let kept = (0..=BYTES_KEPT).rev().find(|end| term.is_char_boundary(*end)).unwrap_or_default();
-    format!("{}\u{1}{}", &term[..kept], hex(&Sha256::digest(term.as_bytes())))
+    let cut = (0..=BYTES_KEPT).rev().find(|end| term.is_char_boundary(*end)).unwrap_or_default();
+    format!("{}\u{1}{}", &term[..cut], hex(&Sha256::digest(term.as_bytes())))
 }
 
 /// Returns the end of the range of terms with this prefix, in the order of code points. `None` if there is no end, or if the

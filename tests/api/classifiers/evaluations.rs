@@ -95,14 +95,14 @@ async fn a_restricted_key_cannot_evaluate_or_train_in_other_collections() {
         restricted.post("/v1/classifiers/blog/evaluations", &of("news")).await,
         restricted.post("/v1/classifiers/blog/train", &json!(null)).await,
     ];
-    for answer in hidden {
-        answer.assert_error(404, "classifier_not_found", "", &["there is no classifier blog"]);
+    for response in hidden {
+        response.assert_error(404, "classifier_not_found", "", &["there is no classifier blog"]);
     }
     let refused = [
         restricted.post("/v1/classifiers/news/evaluations", &of("blog")).await,
         restricted.get(&format!("/v1/jobs/{}/evaluation", text(&others["id"]))).await,
     ];
-    for answer in refused {
-        answer.assert_error(403, "forbidden", "", &["restricted"]);
+    for response in refused {
+        response.assert_error(403, "forbidden", "", &["restricted"]);
     }
 }

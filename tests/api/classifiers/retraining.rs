@@ -40,10 +40,10 @@ async fn all_examples_vote_if_there_are_fewer_than_k() {
     let server = Server::start();
     let knn = json!({"neighbors": 1000, "weight": "equal"});
     server.classifier(&json!({"name": "topics", "kind": "knn", "examples": weather_and_sports(), "knn": knn})).await;
-    let told = server.predict("topics", json!({"texts": ["rain"], "explain": 100})).await.body;
-    let told = &told["predictions"][0];
-    assert_eq!(told["neighbors"].as_array().map(Vec::len), Some(8));
-    assert_eq!((&told["scores"][0]["probability"], &told["scores"][1]["probability"]), (&json!(0.5), &json!(0.5)));
+    let prediction = server.predict("topics", json!({"texts": ["rain"], "explain": 100})).await.body;
+    let prediction = &prediction["predictions"][0];
+    assert_eq!(prediction["neighbors"].as_array().map(Vec::len), Some(8));
+    assert_eq!((&prediction["scores"][0]["probability"], &prediction["scores"][1]["probability"]), (&json!(0.5), &json!(0.5)));
 }
 
 #[tokio::test(flavor = "multi_thread")]

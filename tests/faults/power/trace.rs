@@ -1,4 +1,4 @@
-//! Reads what `strace` has recorded of a server: the calls that change files, and its answers, in order.
+//! Reads what `strace` has recorded of a server: the calls that change files, and its responses, in order.
 
 use std::collections::HashMap;
 
@@ -8,7 +8,7 @@ pub const CALLS: &str = "open,openat,creat,close,dup,dup2,dup3,fcntl,write,pwrit
     fdatasync,sync_file_range,copy_file_range,sendfile,sendto,sendmsg";
 /// Begins the header that has the id of an answered request.
 const ANSWERED: &[u8] = b"x-request-id: ";
-/// How an answer begins.
+/// How a response begins.
 const HTTP: &str = r#""\x48\x54\x54\x50\x2f"#;
 
 /// A path, and the open folder that it starts from if it is relative.
@@ -58,7 +58,7 @@ pub enum Event {
     SyncEnded {
         thread: u32,
     },
-    /// The server begins to send the answer to this request.
+    /// The server begins to send the response to this request.
     Answered(String),
     /// A call that a simulated disk does not know.
     Unknown(String),
@@ -66,7 +66,7 @@ pub enum Event {
 
 /// Reads a trace. The strings in it are in hexadecimal.
 pub fn read(trace: &str) -> Vec<Event> {
-    let mut begun: HashMap<u32, String> = HashMap::new();
+    let mut started: HashMap<u32, String> = HashMap::new();
     let mut events = Vec::new();
     for line in trace.lines() {
         let Some((thread, text)) = line.split_once(' ') else { continue };
@@ -76,9 +76,9 @@ pub fn read(trace: &str) -> Vec<Event> {
         }
         if let Some(head) = text.strip_suffix("<unfinished ...>") {
             events.extend(begin(thread, head));
-            begun.insert(thread, head.to_owned());
+            started.insert(thread, head.to_owned());
         } else if let Some((_, rest)) = text.strip_prefix("<... ").and_then(|text| text.split_once(" resumed>")) {
-            let head = begun.remove(&thread).unwrap_or_default();
+            let head = started.remove(&thread).unwrap_or_default();
             events.extend(end(thread, &format!("{head}{rest}")));
         } else {
             events.extend(begin(thread, text));

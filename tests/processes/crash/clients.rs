@@ -1,4 +1,4 @@
-//! The clients of the kill loop. Each knows which of its writes were acknowledged and which got no answer.
+//! The clients of the kill loop. Each knows which of its writes were acknowledged and which got no response.
 
 use std::collections::BTreeSet;
 use std::collections::btree_map::{BTreeMap, Entry};

@@ -66,7 +66,7 @@ async fn a_training_waits_for_space_in_the_encoder_queue() {
     let made = running.service.create_classifier(of_texts(ClassifierKind::Knn, 40), None).await.unwrap();
     running.stays_unfinished(&made.record.job).await;
     running.finish_all(held, &[made.record.job]).await;
-    assert_eq!(running.told("rain").await.unwrap(), ["weather"]);
+    assert_eq!(running.predicted("rain").await.unwrap(), ["weather"]);
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -112,7 +112,7 @@ async fn queries_overtake_the_passages_of_a_long_text_to_classify() {
     let at_work = running.embed_words(1);
     running.control.wait_until_blocked();
     let (service, long) = (running.service.clone(), "rain ".repeat(20 * FakeOptions::of(64).tokens_max));
-    let told = tokio::spawn(async move {
+    let predicted = tokio::spawn(async move {
         let options = PredictOptions { threshold: None, scores: 2, explain: 0 };
         service.predict(&topics(), PredictItems::Texts(vec![long]), options).await.unwrap()
     });
@@ -120,7 +120,7 @@ async fn queries_overtake_the_passages_of_a_long_text_to_classify() {
     let query = running.embed_words(1);
     eventually("the query waits", async || running.embedder.queue_depth() == 21).await;
     running.control.resume();
-    assert_eq!(told.await.unwrap()[0].labels, ["weather"]);
+    assert_eq!(predicted.await.unwrap()[0].labels, ["weather"]);
     at_work.await.unwrap();
     query.await.unwrap();
     let batches: Vec<usize> = running.control.batches()[before..].iter().map(Vec::len).collect();

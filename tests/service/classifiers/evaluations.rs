@@ -151,14 +151,14 @@ async fn batch_predictions_agree_with_single_ones() {
         running.service.predict(&topics(), items, options).await.unwrap()
     };
     let together = ask(&ids).await;
-    for (place, told) in together.iter().enumerate() {
+    for (place, predicted) in together.iter().enumerate() {
         let alone = &ask(&ids[place..=place]).await[0];
-        assert!(told.neighbors.iter().all(|near| near.id != told.id), "{told:?}");
-        assert_eq!(told.neighbors.len(), 3);
+        assert!(predicted.neighbors.iter().all(|near| near.id != predicted.id), "{predicted:?}");
+        assert_eq!(predicted.neighbors.len(), 3);
         // The index stores 16-bit values, so neighbors at nearly equal distances may swap.
         let nearest = |one: &dragoman::domain::Prediction| one.neighbors[0].score;
-        assert!((nearest(told) - nearest(alone)).abs() < 1e-2, "{told:?} {alone:?}");
+        assert!((nearest(predicted) - nearest(alone)).abs() < 1e-2, "{predicted:?} {alone:?}");
     }
-    let right = together.iter().zip(100..).filter(|(told, n)| told.labels == [WORDS[n % 2].0]);
+    let right = together.iter().zip(100..).filter(|(predicted, n)| predicted.labels == [WORDS[n % 2].0]);
     assert!(right.count() >= 36, "{together:?}");
 }

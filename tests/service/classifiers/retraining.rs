@@ -58,10 +58,10 @@ async fn retraining_an_mlp_learns_new_labels() {
     assert_eq!((before.record.version, &before.record.next_job), (1, &None));
     let new = (0..30).map(|n| labeled(n, "economy", "stocks"));
     running.upsert("news", new.collect(), Wait::Indexed).await.unwrap();
-    assert_ne!(running.told("stocks 7").await.unwrap(), ["economy"]);
+    assert_ne!(running.predicted("stocks 7").await.unwrap(), ["economy"]);
     running.retrain().await;
-    assert_eq!(running.told("stocks 7").await.unwrap(), ["economy"]);
-    assert_eq!(running.told("rain 7").await.unwrap(), ["weather"]);
+    assert_eq!(running.predicted("stocks 7").await.unwrap(), ["economy"]);
+    assert_eq!(running.predicted("rain 7").await.unwrap(), ["weather"]);
     let after = running.service.get_classifier(&topics()).await.unwrap();
     assert_eq!((after.record.version, after.state, &after.record.next_job), (2, ClassifierState::Ready, &None));
     assert!(
@@ -71,7 +71,7 @@ async fn retraining_an_mlp_learns_new_labels() {
     assert_eq!(after.report.unwrap().labels.len(), 3);
     running.crash();
     let running = open(folder.path()).await;
-    assert_eq!((running.version().await, running.told("stocks 8").await.unwrap()), (2, vec!["economy".to_owned()]));
+    assert_eq!((running.version().await, running.predicted("stocks 8").await.unwrap()), (2, vec!["economy".to_owned()]));
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -93,7 +93,7 @@ async fn retraining_for_another_model_resumes_after_a_crash() {
     let running = open_other(folder.path()).await;
     assert_eq!(running.ended(&job.id).await.status, JobStatus::Succeeded);
     assert_eq!((running.state().await, running.version().await), (ClassifierState::Ready, 2));
-    assert_eq!(running.told("rain today").await.unwrap(), ["weather"]);
+    assert_eq!(running.predicted("rain today").await.unwrap(), ["weather"]);
     running.shutdown().await;
     let running = open(folder.path()).await;
     assert_eq!(running.state().await, ClassifierState::Outdated);
@@ -121,12 +121,12 @@ async fn the_old_version_answers_after_a_crashed_or_canceled_retraining() {
         // Back to the first model: the other model's embeddings replaced none of its own.
         let running = open(folder.path()).await;
         assert_eq!(running.state().await, ClassifierState::Ready);
-        assert_eq!(running.told("rain today").await.unwrap(), ["weather"]);
+        assert_eq!(running.predicted("rain today").await.unwrap(), ["weather"]);
         if !canceled {
             assert_eq!(running.ended(&job.id).await.status, JobStatus::Succeeded);
         }
         assert_eq!(running.version().await, 2);
-        assert_eq!(running.told("one more goal").await.unwrap(), ["sports"]);
+        assert_eq!(running.predicted("one more goal").await.unwrap(), ["sports"]);
         running.shutdown().await;
     }
 }
@@ -146,7 +146,7 @@ async fn a_refused_retraining_keeps_the_old_version() {
     running.service.delete_collection(&name("news")).await.unwrap();
     assert_eq!(running.service.retrain_classifier(&topics()).await.unwrap_err().code(), Code::CollectionNotFound);
     assert_eq!((running.state().await, running.version().await), (ClassifierState::Ready, 1));
-    assert_eq!(running.told("goal 7").await.unwrap(), ["sports"]);
+    assert_eq!(running.predicted("goal 7").await.unwrap(), ["sports"]);
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -190,7 +190,7 @@ async fn a_failed_classifier_can_be_retrained() {
     running.retrain().await;
     assert_eq!((running.state().await, running.version().await), (ClassifierState::Ready, 1));
     assert_eq!(running.service.get_classifier(&topics()).await.unwrap().record.error, None);
-    assert_eq!(running.told("rain today").await.unwrap(), ["weather"]);
+    assert_eq!(running.predicted("rain today").await.unwrap(), ["weather"]);
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -241,10 +241,10 @@ async fn retraining_learns_from_the_new_target_of_an_alias() {
     let alias_of = |collection: &str| Alias { name: name("latest"), collection: name(collection) };
     running.service.set_alias(alias_of("news")).await.unwrap();
     running.train(of_collection(ClassifierKind::Mlp, "latest")).await;
-    assert_eq!(running.told("goal 7").await.unwrap(), ["sports"]);
+    assert_eq!(running.predicted("goal 7").await.unwrap(), ["sports"]);
     running.service.set_alias(alias_of("other")).await.unwrap();
     let job = running.service.retrain_classifier(&topics()).await.unwrap();
     let ended = running.ended(&job.id).await;
     assert_eq!((ended.status, ended.error, ended.collection), (JobStatus::Succeeded, None, Some(name("other"))));
-    assert_eq!((running.version().await, running.told("stocks 7").await.unwrap()), (2, vec!["economy".to_owned()]));
+    assert_eq!((running.version().await, running.predicted("stocks 7").await.unwrap()), (2, vec!["economy".to_owned()]));
 }

@@ -105,10 +105,10 @@ fn proportions(questions: &[RankedQuestion]) -> Features {
     ascend([5.0, 5.0, 5.0, 5.0, 0.0], minimum, gradient)
 }
 
-/// Changes one proportion at a time, as long as that raises the mean reciprocal rank of the correct candidates (coordinate ascent;
-/// Metzler and Croft, "Linear feature-based models for information retrieval", 2007, section 4). For some questions no evidence
-/// points to the correct candidate, and these dominate the likelihood, which therefore favors evidence that is never far off. The
-/// rank favors evidence that is often right. Each kind of search has the same total weight.
+/// Changes one proportion at a time, as long as that raises the mean reciprocal rank of the correct candidates (coordinate
+/// ascent; Metzler and Croft, "Linear feature-based models for information retrieval", 2007, section 4). For some questions no
+/// evidence points to the correct candidate, and these dominate the likelihood, which therefore favors evidence that is never far
+/// off. The rank favors evidence that is often right. Each kind of search has the same total weight.
 fn ranking_highest(questions: &[RankedQuestion], mut direction: Features) -> Features {
     let groups = SearchKind::ALL.map(|kind| {
         let of_kind = questions.iter().filter(|question| question.kind == kind);

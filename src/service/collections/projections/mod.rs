@@ -20,7 +20,7 @@ const VALUES_MAX: usize = 19;
 /// Length of the longest value that gets a color. Longer values are rarely shared by many documents.
 const VALUE_BYTES_MAX: usize = 256;
 const DOCUMENTS_PER_READ: usize = 1_024;
-/// Bytes that the answer has per point beyond those of the file: the positions of its language and of its value.
+/// Bytes that the response has per point beyond those of the file: the positions of its language and of its value.
 const POINT_BYTES: u64 = 8;
 
 impl CollectionHandle {

@@ -104,10 +104,10 @@ impl<'c> CollectionCopier<'c> {
     }
 
     async fn report_progress(&mut self) -> Result<(), JobError> {
-        let (next, begun) = (Arc::clone(&self.next), Instant::now());
+        let (next, started) = (Arc::clone(&self.next), Instant::now());
         let (done, total) = self.counts().await?;
         self.passages = blocking(move || Ok(next.store.counts()?.passages)).await?;
-        self.count_after = Instant::now() + begun.elapsed() * COUNTING_SHARE;
+        self.count_after = Instant::now() + started.elapsed() * COUNTING_SHARE;
         self.context.set_total(total);
         self.publish(done).await
     }

@@ -50,8 +50,8 @@ pub(crate) struct ReembedDetails {
 
 impl CollectionHandle {
     /// Accepts a job that re-embeds all texts with the loaded model, split within `bounds` or as before. The collection is
-    /// unchanged until the job has succeeded. Refuses a collection that has this model and was split within the same bounds and by
-    /// the current rules.
+    /// unchanged until the job has succeeded. Refuses a collection that has this model and was split within the same bounds and
+    /// by the current rules.
     pub async fn reembed(&self, bounds: Option<PassageBounds>) -> Result<Job, Error> {
         let (service, collection) = (&self.service, self.open());
         service.check_running()?;

@@ -204,7 +204,7 @@ async fn wait_for_worker(
 ) -> Result<(), JobError> {
     loop {
         let reembedded = collection.reembedded();
-        // Nobody embeds the passages of a collection that a restore has replaced.
+        // No worker embeds the passages of a collection that a restore has replaced.
         reembedded.check_not_restored_over()?;
         // A replacement numbers its passages anew.
         let last = if Arc::ptr_eq(&reembedded, collection) { last } else { ALL };

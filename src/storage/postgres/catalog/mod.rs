@@ -217,12 +217,12 @@ impl CatalogStorage for PostgresCatalog {
     }
 
     fn delete(&self, name: &CollectionName) -> Result<Option<Collection>, StoreError> {
-        let begun = Instant::now();
+        let started = Instant::now();
         loop {
             match self.try_delete(name) {
                 // A transaction that reads the tables in another order and this one, which drops them, may deadlock. Then the
                 // database ends one of the two.
-                Err(StoreError::Interrupted { .. }) if begun.elapsed() < DELETION_PATIENCE => (),
+                Err(StoreError::Interrupted { .. }) if started.elapsed() < DELETION_PATIENCE => (),
                 deleted => return deleted,
             }
         }
@@ -241,7 +241,7 @@ impl Deref for PostgresCatalog {
     }
 }
 
-/// Drops collections that the catalog does not name: replaced ones that nobody reads, replacements whose job has ended, and
+/// Drops collections that the catalog does not name: replaced ones that are no longer read, replacements whose job has ended, and
 /// empty ones whose creating server is gone. Keeps others that have documents, in case they were lost by mistake.
 fn sweep(session: &mut Session) -> Result<(), Fault> {
     let sql = "select id, documents_drawn, key, replaced_by is not null, job is not null

@@ -55,14 +55,14 @@ fn a_long_retry_after_fails_without_waiting() {
 
 #[test]
 fn invalid_responses_are_reported() {
-    for (answer, part) in [
-        (("200 OK", "<html>"), "cannot understand the answer of URL: it is not valid JSON"),
-        (("200 OK", "{}"), "cannot understand the answer of URL: it has no array \"collections\""),
-        (("200 OK", "[]"), "cannot understand the answer of URL: it has no array \"collections\""),
+    for (response, part) in [
+        (("200 OK", "<html>"), "cannot understand the response of URL: it is not valid JSON"),
+        (("200 OK", "{}"), "cannot understand the response of URL: it has no array \"collections\""),
+        (("200 OK", "[]"), "cannot understand the response of URL: it has no array \"collections\""),
         (("302 Found\r\nlocation: http://127.0.0.1:1/", ""), "the server answered 302: without a text"),
         (("502 Bad Gateway", "upstream \u{1b}[2J gone"), "the server answered 502: upstream [2J gone"),
     ] {
-        let script = Script::of(&[answer]);
+        let script = Script::of(&[response]);
         let run = run(&script.url, &["collections", "list"]);
         assert_eq!((run.code, run.out.as_str()), (1, ""), "{run:?}");
         assert!(run.err.replace(&script.url, "URL").contains(part), "{part}: {}", run.err);
