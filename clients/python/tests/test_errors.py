@@ -11,7 +11,8 @@ from contextlib import contextmanager
 import pytest
 
 from conftest import ADMIN_KEY, Server
-from dragoman import Client, DragomanError
+from dragoman import Client, DragomanError, operations
+from dragoman.calls import Pause
 
 
 def error_of(call: object, *arguments: object, **options: object) -> DragomanError:
@@ -68,6 +69,18 @@ def test_a_key_that_may_only_read_may_not_write(guarded_server: Server) -> None:
     with Client(guarded_server.url, api_key=secret) as client:
         error = error_of(client.create_collection, "news")
     assert (error.code, error.status) == ("forbidden", 403)
+
+
+def test_a_collection_that_exists_needs_no_right_to_create_it(guarded_server: Server) -> None:
+    with Client(guarded_server.url, api_key=ADMIN_KEY) as admin:
+        admin.create_collection("shared")
+        admin.request("PUT", "/v1/aliases/current", json={"collection": "shared"})
+        secret = admin.request("POST", "/v1/keys", json={"name": "writer", "scope": "write"})["secret"]
+        with Client(guarded_server.url, api_key=secret) as client:
+            assert client.get_or_create_collection("shared")["name"] == "shared"
+            assert client.get_or_create_collection("current")["name"] == "shared"
+            assert error_of(client.get_or_create_collection, "missing").code == "forbidden"
+        admin.delete_collection("shared")
 
 
 def test_a_key_is_in_no_text_and_in_no_log(guarded_server: Server, caplog: pytest.LogCaptureFixture) -> None:
@@ -151,6 +164,23 @@ def test_a_write_that_is_sent_again_keeps_its_idempotency_key() -> None:
     with answering(BUSY, (429, {"retry-after": "0"}, BUSY[2]), STORED) as (url, asked), Client(url) as client:
         assert client.upsert("news", {"id": "a", "text": "Hallo"})["failed"] == 0
     assert len(asked) == 3 and asked[0][1] and len(set(asked)) == 1
+
+
+def test_what_a_batch_stored_before_it_failed_is_told() -> None:
+    too_large = (413, {}, b'{"code": "body_too_large", "detail": "the body is too large"}')
+    broken = (500, {}, b'{"code": "internal", "detail": "the server failed"}')
+    with answering(too_large, STORED, broken) as (url, _), Client(url) as client:
+        error = error_of(client.upsert, "news", [{"id": "a", "text": "Hallo"}, {"id": "b", "text": "Welt"}])
+    assert error.code == "internal" and [result["id"] for result in error.results] == ["a"]
+
+
+def test_a_job_may_take_hours() -> None:
+    flow = operations.wait_for_job("0198c0de-7a11-7000-8000-2f1de5c0ffee")
+    next(flow)
+    for _ in range(5_000):
+        pause = flow.send({"status": "running"})
+        assert isinstance(pause, Pause) and pause.seconds <= 2.0
+        flow.send(None)
 
 
 def test_the_attempts_are_bounded() -> None:

@@ -15,7 +15,7 @@ export async function upsertInBatches(documents: Documents, countMax: number, by
   const refusals: DragomanError[] = [];
   try {
     for await (const batch of batches(documents, countMax, bytesMax)) {
-      results.push(...(await upsertBatch(batch, results.length, refusals, send)));
+      await upsertBatch(batch, results, refusals, send);
     }
   } catch (error) {
     if (error instanceof DragomanError) error.results = results;
@@ -24,7 +24,7 @@ export async function upsertInBatches(documents: Documents, countMax: number, by
   const failed = results.filter((result) => result.status === "failed").length;
   const [first, ...others] = refusals;
   if (first !== undefined && failed === results.length) {
-    first.violations.push(...others.flatMap((refusal) => refusal.violations));
+    for (const violation of others.flatMap(({ violations }) => violations)) first.violations.push(violation);
     throw first;
   }
   return { results, failed };
@@ -46,39 +46,41 @@ async function* batches(documents: Documents, countMax: number, bytesMax: number
   if (batch.length > 0) yield batch;
 }
 
-/** Sends a batch, or its halves if it is too large for the server. `start` is the number of documents sent before. */
-async function upsertBatch(batch: DocumentInput[], start: number, refusals: DragomanError[], send: Send): Promise<DocumentResult[]> {
+/** Sends a batch, or its halves if it is too large for the server, and adds its results to those of the documents before. */
+async function upsertBatch(batch: DocumentInput[], results: DocumentResult[], refusals: DragomanError[], send: Send): Promise<void> {
+  const start = results.length;
   try {
-    const { results } = await send(batch);
-    for (const { error } of results) if (error !== undefined) error.pointer = moved(error.pointer, start);
-    return results;
+    for (const result of (await send(batch)).results) {
+      if (result.error !== undefined) result.error.pointer = moved(result.error.pointer, start);
+      results.push(result);
+    }
   } catch (error) {
     if (!(error instanceof DragomanError)) throw error;
     if (batch.length > 1 && (error.status === 413 || error.violations.some(({ pointer }) => pointer === "/documents"))) {
       const half = batch.length >> 1;
-      const first = await upsertBatch(batch.slice(0, half), start, refusals, send);
-      return [...first, ...(await upsertBatch(batch.slice(half), start + half, refusals, send))];
+      await upsertBatch(batch.slice(0, half), results, refusals, send);
+      await upsertBatch(batch.slice(half), results, refusals, send);
+      return;
     }
-    return refusedResults(error, batch, start, refusals);
+    for (const result of refusedResults(error, batch, start)) results.push(result);
+    refusals.push(error);
   }
 }
 
 /** The results of a batch of which no document was stored. Throws the error if it is not about the documents. */
-function refusedResults(error: DragomanError, batch: DocumentInput[], start: number, refusals: DragomanError[]): DocumentResult[] {
+function refusedResults(error: DragomanError, batch: DocumentInput[], start: number): DocumentResult[] {
   const reasons = new Map<number, Violation>();
   for (const violation of error.violations) {
     const place = placeOf(violation.pointer ?? "");
     if (!reasons.has(place)) reasons.set(place, violation);
     violation.pointer = violation.field = moved(violation.pointer ?? "", start);
   }
-  const results = batch.map((document, place): DocumentResult => {
+  return batch.map((document, place): DocumentResult => {
     const reason = reasons.get(place);
     if (reason === undefined || reasons.has(-1)) throw error;
     const id = typeof document.id === "string" ? { id: document.id } : {};
     return { ...id, status: "failed", error: { code: error.code, pointer: reason.pointer ?? "", detail: reason.detail } };
   });
-  refusals.push(error);
-  return results;
 }
 
 /** The index of the document that a pointer into a batch names, or -1. */

@@ -74,14 +74,21 @@ export class Client {
     return this.#write(path("collections"), { name, ...options }, idempotencyKey);
   }
 
-  /** Returns the collection of this name, and creates it with these options if there is none. Never changes an existing one. */
+  /**
+   * Returns the collection of this name or alias, and creates it with these options if there is none. Never changes an existing
+   * one. Only creating it requires an admin key.
+   */
   async getOrCreateCollection(name: string, options: wire.CollectionOptions = {}): Promise<wire.CollectionInfo> {
-    try {
-      return await this.createCollection(name, options);
-    } catch (error) {
-      if (error instanceof DragomanError && error.code === "collection_exists") return this.getCollection(name);
-      throw error;
-    }
+    const unless = (code: string) => (error: unknown) => {
+      if (!(error instanceof DragomanError && error.code === code)) throw error;
+      return undefined;
+    };
+    return (
+      (await this.getCollection(name).catch(unless("collection_not_found"))) ??
+      (await this.createCollection(name, options).catch(unless("collection_exists"))) ??
+      // Somebody else has created it meanwhile.
+      this.getCollection(name)
+    );
   }
 
   getCollection(collection: string): Promise<wire.CollectionInfo> {

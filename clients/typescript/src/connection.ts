@@ -9,7 +9,7 @@ export interface ClientOptions {
   timeoutMs?: number;
   /** How often to retry a repeatable request when the connection fails or the server is busy. */
   retries?: number;
-  /** Aborts requests, and waiting for jobs, with its reason. */
+  /** Aborts requests, streams, and waiting for jobs, with its reason. */
   signal?: AbortSignal;
   /** Replaces the platform's `fetch`. */
   fetch?: typeof fetch;
@@ -67,7 +67,9 @@ export class Connection {
 
   /** The answer as a stream. */
   async stream(call: Call): Promise<ReadableStream<Uint8Array>> {
-    return this.#attempt(call, async (response) => response.body ?? new Blob([]).stream());
+    const { signal } = this.#options;
+    const body = await this.#attempt(call, async (response) => response.body ?? new Blob([]).stream());
+    return signal === undefined ? body : body.pipeThrough(new TransformStream(), { signal });
   }
 
   /** The values of a stream of lines of JSON. */

@@ -60,6 +60,17 @@ test("a guarded server asks for a key, and a key may be too narrow", async () =>
   assert.deepEqual([narrow.code, narrow.status], ["forbidden", 403]);
 });
 
+test("a collection that exists needs no right to create it", async () => {
+  const admin = new Client(guarded.url, { apiKey: ADMIN_KEY });
+  await admin.createCollection("shared");
+  await admin.request("PUT", "/v1/aliases/current", { json: { collection: "shared" } });
+  const { secret } = await admin.request<{ secret: string }>("POST", "/v1/keys", { json: { name: "writer", scope: "write" } });
+  const client = admin.with({ apiKey: secret });
+  assert.equal((await client.getOrCreateCollection("shared")).name, "shared");
+  assert.equal((await client.getOrCreateCollection("current")).name, "shared");
+  assert.equal((await errorOf(client.getOrCreateCollection("missing"))).code, "forbidden");
+});
+
 test("a key is in no text of a client or of an error", async () => {
   const client = new Client(guarded.url, { apiKey: ADMIN_KEY });
   const error = await errorOf(client.getCollection("nowhere"));
@@ -131,6 +142,31 @@ test("a write that is sent again keeps its idempotency key", async () => {
   assert.ok(keys[0] && new Set(keys).size === 1);
 });
 
+test("what a batch stored before it failed is told", async () => {
+  const tooLarge = { status: 413, body: '{"code": "body_too_large", "detail": "the body is too large"}' };
+  const broken = { status: 500, body: '{"code": "internal", "detail": "the server failed"}' };
+  await answering([tooLarge, STORED, broken], async (url) => {
+    const error = await errorOf(
+      new Client(url).upsert("news", [
+        { id: "a", text: "Hallo" },
+        { id: "b", text: "Welt" },
+      ]),
+    );
+    assert.deepEqual([error.code, error.results?.map(({ id }) => id)], ["internal", ["a"]]);
+  });
+});
+
+test("what is wrong with very many documents is told", async () => {
+  const batchDocuments = 130_000;
+  const errors = Array.from({ length: batchDocuments }, (_, at) => ({ pointer: `/documents/${at}/text`, detail: "blank" }));
+  const refused = { status: 422, body: JSON.stringify({ code: "invalid_request", detail: "no text", errors }) };
+  await answering([refused], async (url) => {
+    const documents = Array.from({ length: 2 * batchDocuments }, () => ({ text: "" }));
+    const error = await errorOf(new Client(url).upsert("news", documents, { batchDocuments }));
+    assert.deepEqual([error.code, error.violations.length], ["invalid_request", documents.length]);
+  });
+});
+
 test("the attempts are bounded", async () => {
   const keys = await answering([BUSY], async (url) => {
     assert.equal((await errorOf(new Client(url, { retries: 2 }).listModels())).code, "overloaded");
@@ -165,5 +201,15 @@ test("a caller ends a request with a reason of its own", async () => {
     const signal = AbortSignal.timeout(200);
     await assert.rejects(new Client(url, { signal }).listModels(), { name: "TimeoutError" });
     await assert.rejects(new Client(url, { signal: AbortSignal.abort(new Error("no more")) }).listModels(), /no more/);
+  });
+});
+
+test("a caller ends a stream with a reason of its own", async () => {
+  await answering([{ status: 200, body: '{"id": "a", "text": "Hallo"}\n', open: true }], async (url) => {
+    const controller = new AbortController();
+    const documents = new Client(url, { signal: controller.signal }).exportDocuments("news");
+    assert.equal((await documents.next()).value?.id, "a");
+    controller.abort(new Error("no more"));
+    await assert.rejects(documents.next(), /no more/);
   });
 });

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import json
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -43,10 +42,18 @@ def create_collection(
 
 
 def get_or_create_collection(name: str, **options: Unpack[wire.CollectionOptions]) -> Flow[wire.CollectionInfo]:
-    """Returns the collection of this name, and creates it with these options if there is none. Never changes an existing one."""
+    """Returns the collection of this name or alias, and creates it with these options if there is none. Never changes an existing
+    one. Only creating it requires an admin key.
+    """
+    try:
+        return (yield from ask(get_collection(name)))
+    except DragomanError as error:
+        if error.code != "collection_not_found":
+            raise
     try:
         return (yield from ask(create_collection(name, **options)))
     except DragomanError as error:
+        # Somebody else may have created it meanwhile.
         if error.code != "collection_exists":
             raise
     return (yield from ask(get_collection(name)))
@@ -90,7 +97,7 @@ def upsert(
     every = cast(Iterable[wire.DocumentInput], [documents] if isinstance(documents, Mapping) else documents)
     try:
         for batch in _batches(every, batch_documents, batch_bytes):
-            results += yield from _upsert_batch(collection, batch, wait, len(results), refusals)
+            yield from _upsert_batch(collection, batch, wait, results, refusals)
     except DragomanError as error:
         error.results = results
         raise
@@ -103,9 +110,14 @@ def upsert(
 
 
 def _upsert_batch(
-    collection: str, batch: Sequence[wire.DocumentInput], wait: wire.WaitFor | None, start: int, refusals: list[DragomanError]
-) -> Flow[list[wire.DocumentResult]]:
-    """Sends a batch, or its halves if it is too large for the server. `start` is the number of documents sent before."""
+    collection: str,
+    batch: Sequence[wire.DocumentInput],
+    wait: wire.WaitFor | None,
+    results: list[wire.DocumentResult],
+    refusals: list[DragomanError],
+) -> Flow[None]:
+    """Sends a batch, or its halves if it is too large for the server, and adds its results to those of the documents before."""
+    start = len(results)
     try:
         answer: wire.UpsertResult = yield write(
             {"documents": batch}, "collections", collection, "documents", query=given(wait=wait)
@@ -113,17 +125,18 @@ def _upsert_batch(
     except DragomanError as error:
         pointers = [violation.pointer or "" for violation in error.violations]
         if len(batch) > 1 and (error.status == 413 or "/documents" in pointers):
-            half = len(batch) // 2
-            first = yield from _upsert_batch(collection, batch[:half], wait, start, refusals)
-            return first + (yield from _upsert_batch(collection, batch[half:], wait, start + half, refusals))
+            for half in (batch[: len(batch) // 2], batch[len(batch) // 2 :]):
+                yield from _upsert_batch(collection, half, wait, results, refusals)
+            return
         if {_place(pointer) for pointer in pointers} != set(range(len(batch))):
             raise
         refusals.append(_moved(error, start))
-        return _as_results(refusals[-1], batch, start)
+        results += _as_results(refusals[-1], batch, start)
+        return
     for result in answer["results"]:
         if "error" in result:
             result["error"]["pointer"] = _moved_pointer(result["error"]["pointer"], start)
-    return answer["results"]
+    results += answer["results"]
 
 
 def _place(pointer: str) -> int:
@@ -218,10 +231,6 @@ def update_documents(
     """Changes the metadata and the expiry of the documents with these ids (at most 10,000), or of those that match the filter."""
     body = {**given(ids=list(ids) if ids is not None else None, filter=filter), **change}
     return write(body, "collections", collection, "documents", "update", key=idempotency_key)
-
-
-def _id_filters(ids: Sequence[str]) -> list[wire.FilterNode]:
-    return [{"field": "id", "in": part} for part in _parts(ids)]
 
 
 def _parts(ids: Sequence[str]) -> list[list[str]]:
@@ -348,7 +357,8 @@ def wait_for_job(
     A failed or canceled job raises its own code. A job that takes longer than `timeout` seconds raises `timeout`, but continues.
     """
     end = None if timeout is None else time.monotonic() + timeout
-    for polls in itertools.count():
+    pause_s = 0.05
+    while True:
         info = yield from ask(get_job(job))
         if progress is not None:
             progress(info)
@@ -357,11 +367,10 @@ def wait_for_job(
         if info["status"] in ("failed", "canceled"):
             problem = info.get("error", {"code": info["status"], "detail": f"job {job} was {info['status']}"})
             raise DragomanError(problem["code"], problem["detail"], job=info)
-        pause_s = min(2.0, 0.05 * 1.5**polls)
         if end is not None and time.monotonic() + pause_s > end:
             raise DragomanError("timeout", f"job {job} is {info['status']} after {timeout} seconds", job=info)
         yield Pause(pause_s)
-    raise AssertionError("the loop above ends by itself")
+        pause_s = min(2.0, 1.5 * pause_s)
 
 
 def create_snapshot(collections: Sequence[str] | None = None) -> Call[wire.JobInfo]:
