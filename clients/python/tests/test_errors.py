@@ -139,7 +139,7 @@ def answering(*answers: tuple[int, dict[str, str], bytes]) -> Iterator[tuple[str
             self.end_headers()
             self.wfile.write(body)
 
-        do_POST = do_GET
+        do_POST = do_DELETE = do_GET
 
         def log_message(self, format: str, *_: object) -> None: ...
 
@@ -181,6 +181,16 @@ def test_a_job_may_take_hours() -> None:
         pause = flow.send({"status": "running"})
         assert isinstance(pause, Pause) and pause.seconds <= 2.0
         flow.send(None)
+
+
+def test_a_deletion_whose_answer_was_lost_has_succeeded() -> None:
+    lost = (200, {"content-length": "100", "connection": "close"}, b"")
+    gone = (404, {}, b'{"code": "document_not_found", "detail": "there is no document a"}')
+    with answering(lost, gone) as (url, asked), Client(url) as client:
+        client.delete_document("news", "a")
+    assert len(asked) == 2
+    with answering(gone) as (url, asked), Client(url) as client:
+        assert error_of(client.delete_document, "news", "a").code == "document_not_found"
 
 
 def test_the_attempts_are_bounded() -> None:

@@ -107,13 +107,17 @@ export class Connection {
 
   async #attempt<T>(call: Call, read: (response: Response) => Promise<T>): Promise<T> {
     let waitMs = 200;
+    let lost = false;
     for (let left = this.#options.retries ?? 3; ; left -= 1, waitMs *= 2) {
       try {
         return await this.#once(call, read);
       } catch (error) {
         if (!(error instanceof DragomanError)) throw error;
+        // An earlier attempt, whose answer was lost, has probably deleted it.
+        if (lost && call.method === "DELETE" && error.status === 404) return read(new Response(""));
         const busy = (error.status === 429 || error.status === 503) && error.retryAfterS !== undefined;
         if (left <= 0 || !call.repeatable || !(busy || error.code === "unreachable")) throw error;
+        lost ||= error.code === "unreachable";
         const wanted = Math.max((error.retryAfterS ?? 0) * 1000, waitMs * (0.5 + Math.random()));
         await this.pause(Math.min(wanted, RETRY_WAIT_MAX_MS));
       }

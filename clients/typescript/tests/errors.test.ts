@@ -167,6 +167,16 @@ test("what is wrong with very many documents is told", async () => {
   });
 });
 
+test("a deletion whose answer was lost has succeeded", async () => {
+  const lost = { status: 200, headers: { "content-length": "100", connection: "close" }, body: "{" };
+  const gone = { status: 404, body: '{"code": "document_not_found", "detail": "there is no document a"}' };
+  const keys = await answering([lost, gone], (url) => new Client(url).deleteDocument("news", "a"));
+  assert.equal(keys.length, 2);
+  await answering([gone], async (url) => {
+    assert.equal((await errorOf(new Client(url).deleteDocument("news", "a"))).code, "document_not_found");
+  });
+});
+
 test("the attempts are bounded", async () => {
   const keys = await answering([BUSY], async (url) => {
     assert.equal((await errorOf(new Client(url, { retries: 2 }).listModels())).code, "overloaded");

@@ -127,6 +127,8 @@ class AsyncClient(Connection):
                     return response
                 error = from_answer(response.status_code, response.headers, await response.aread())
                 await response.aclose()
+                if attempts.has_deleted(error):
+                    return httpx.Response(204)
             except httpx.TransportError as broken:
                 error = fault(broken)
             wait_s = attempts.wait_after(error)

@@ -127,6 +127,12 @@ class Attempts:
 
     def __init__(self, call: Call[Any], retries: int) -> None:
         self.call, self.left, self.wait_s = call, retries, 0.2
+        #: Whether the answer to an earlier attempt was lost.
+        self.lost = False
+
+    def has_deleted(self, error: DragomanError) -> bool:
+        """Whether there is nothing left to delete because an earlier attempt, whose answer was lost, has probably done it."""
+        return self.lost and self.call.method == "DELETE" and error.status == 404
 
     def wait_after(self, error: DragomanError) -> float | None:
         """Seconds until the next attempt, or None when the error is final.
@@ -139,6 +145,7 @@ class Attempts:
             return None
         wait_s = max(error.retry_after_s or 0.0, self.wait_s * random.uniform(0.5, 1.5))
         self.left, self.wait_s = self.left - 1, self.wait_s * 2
+        self.lost |= error.code == "unreachable"
         return min(wait_s, RETRY_WAIT_MAX_S)
 
 

@@ -131,6 +131,8 @@ class Client(Connection):
                     return response
                 error = from_answer(response.status_code, response.headers, response.read())
                 response.close()
+                if attempts.has_deleted(error):
+                    return httpx.Response(204)
             except httpx.TransportError as broken:
                 error = fault(broken)
             wait_s = attempts.wait_after(error)
