@@ -121,8 +121,12 @@ def test_a_server_that_comes_back_is_asked_again() -> None:
         server.remove()
 
 
+#: A status, headers and a body.
+Answer = tuple[int, dict[str, str], bytes]
+
+
 @contextmanager
-def answering(*answers: tuple[int, dict[str, str], bytes]) -> Iterator[tuple[str, list[tuple[str, str | None]]]]:
+def answering(*answers: Answer) -> Iterator[tuple[str, list[tuple[str, str | None]]]]:
     """A server that gives these answers in turn, and the requests that it received, with their idempotency keys."""
     asked: list[tuple[str, str | None]] = []
 
@@ -152,8 +156,8 @@ def answering(*answers: tuple[int, dict[str, str], bytes]) -> Iterator[tuple[str
         server.server_close()
 
 
-BUSY: tuple[int, dict[str, str], bytes] = (503, {"retry-after": "0"}, b'{"code": "overloaded", "detail": "a queue is full"}')
-STORED: tuple[int, dict[str, str], bytes] = (
+BUSY: Answer = (503, {"retry-after": "0"}, b'{"code": "overloaded", "detail": "a queue is full"}')
+STORED: Answer = (
     200,
     {},
     b'{"results": [{"id": "a", "status": "created", "version": 1}], "failed": 0}',
@@ -167,8 +171,8 @@ def test_a_write_that_is_sent_again_keeps_its_idempotency_key() -> None:
 
 
 def test_what_a_batch_stored_before_it_failed_is_told() -> None:
-    too_large = (413, {}, b'{"code": "body_too_large", "detail": "the body is too large"}')
-    broken = (500, {}, b'{"code": "internal", "detail": "the server failed"}')
+    too_large: Answer = (413, {}, b'{"code": "body_too_large", "detail": "the body is too large"}')
+    broken: Answer = (500, {}, b'{"code": "internal", "detail": "the server failed"}')
     with answering(too_large, STORED, broken) as (url, _), Client(url) as client:
         error = error_of(client.upsert, "news", [{"id": "a", "text": "Hallo"}, {"id": "b", "text": "Welt"}])
     assert error.code == "internal" and [result["id"] for result in error.results] == ["a"]
@@ -185,7 +189,7 @@ def test_a_job_may_take_hours() -> None:
 
 def test_a_deletion_whose_answer_was_lost_has_succeeded() -> None:
     lost = (200, {"content-length": "100", "connection": "close"}, b"")
-    gone = (404, {}, b'{"code": "document_not_found", "detail": "there is no document a"}')
+    gone: Answer = (404, {}, b'{"code": "document_not_found", "detail": "there is no document a"}')
     with answering(lost, gone) as (url, asked), Client(url) as client:
         client.delete_document("news", "a")
     assert len(asked) == 2
