@@ -139,7 +139,7 @@ impl Cells {
             (_, byte) if byte == separator => {
                 self.bytes += 1;
                 self.state = State::Start;
-                if self.cells.len() > COLUMNS_MAX {
+                if self.cells.len() == COLUMNS_MAX {
                     self.problem = Some("has more than 1000 cells");
                 } else {
                     self.cells.push(Vec::new());
@@ -337,6 +337,13 @@ mod tests {
         let many: Vec<String> = (0..25).map(|number| format!("c{number}")).collect();
         assert!(refused(&many).ends_with(r#", "c19" and 5 more"#), "{}", refused(&many));
         assert!(refused(&["é".repeat(101)]).ends_with(&format!("\"{}\"…", "é".repeat(100))));
+    }
+
+    #[test]
+    fn a_row_may_have_as_many_cells_as_the_limit_says() {
+        let of = |cells: usize| row(true, 10_000, &",".repeat(cells - 1));
+        assert_eq!(of(COLUMNS_MAX).unwrap().len(), COLUMNS_MAX);
+        assert!(of(COLUMNS_MAX + 1).unwrap_err().contains("more than 1000 cells"));
     }
 
     #[test]
