@@ -29,6 +29,16 @@ async fn repeating_a_put_keeps_the_collection_and_its_documents() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn an_empty_description_is_the_same_as_none() {
+    let server = Server::start();
+    let empty = json!({"description": ""});
+    assert_eq!(server.put(PATH, &empty).await.body.get("description"), None);
+    assert_eq!(server.patch(PATH, &empty).await.status, 200);
+    assert_eq!(server.put(PATH, &empty).await.status, 200);
+    server.put(PATH, &json!({"description": "a"})).await.assert_error(409, "collection_exists", "/description", &["got \"a\""]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn omitted_settings_match_any_value() {
     let server = Server::start();
     let points = json!({"name": "news", "dimension": 3, "metric": "l2", "hnsw": {"ef_search": 200}});

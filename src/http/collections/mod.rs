@@ -296,7 +296,7 @@ pub fn check_new(
     let metadata_indexes = checks.add_or_default(metadata_paths(&body.metadata_indexes.unwrap_or_default()));
     let made = name.zip(source).zip(values).zip(passages);
     let (((name, source), (metric, quantization)), passages) = checks.end_with(made)?;
-    let description = body.description;
+    let description = body.description.filter(|text| !text.is_empty());
     Ok(NewCollection { name, description, source, metric, quantization, hnsw, passages, default_languages, metadata_indexes })
 }
 

@@ -88,7 +88,8 @@ pub async fn put_collection(
 fn differences(requested: &CreateCollectionRequest, new: &NewCollection, existing: &CollectionView) -> Vec<Violation> {
     let is = &existing.collection;
     let mut found = Vec::new();
-    push_difference(&mut found, "/description", requested.description.as_ref(), is.description.as_ref());
+    let described = requested.description.as_deref().filter(|text| !(text.is_empty() && is.description.is_none()));
+    push_difference(&mut found, "/description", described, is.description.as_deref());
     push_difference(&mut found, "/model", requested.model.as_ref(), is.model.as_ref().map(|model| &model.name));
     match (requested.dimension, &is.model) {
         (Some(dimension), Some(model)) => {
