@@ -33,6 +33,11 @@ pub fn json_object(text: &str) -> Result<Map<String, Value>, String> {
     }
 }
 
+/// Parses an argument that is a finite number. JSON has no others.
+pub fn finite_number(text: &str) -> Result<f64, String> {
+    text.parse().ok().filter(|number: &f64| number.is_finite()).ok_or_else(|| "expected a finite number".to_owned())
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

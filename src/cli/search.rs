@@ -8,7 +8,7 @@ use super::client::{Call, Client};
 use super::display::{truncate, width, wrap};
 use super::error::{CliError, Outcome};
 use super::output::{Column, Output, format_cell, plural, score_cell, with_title};
-use super::request_body::{DocumentSelectionArgs, json_object, request_members};
+use super::request_body::{DocumentSelectionArgs, finite_number, json_object, request_members};
 use crate::domain::{CollectionName, SearchModeName, WordMatching};
 
 /// Maximum lines of a passage on a terminal.
@@ -40,7 +40,7 @@ pub struct SearchArgs {
     #[arg(long, value_name = "COUNT")]
     pub offset: Option<u64>,
     /// Minimum score of a hit.
-    #[arg(long, value_name = "SCORE", allow_negative_numbers = true)]
+    #[arg(long, value_name = "SCORE", value_parser = finite_number, allow_negative_numbers = true)]
     pub score_min: Option<f64>,
     #[command(flatten)]
     #[serde(flatten)]
@@ -55,7 +55,7 @@ pub struct SearchArgs {
     #[serde(rename = "boosts")]
     pub boost: Vec<Map<String, Value>>,
     /// Diversity of the hits, from 0 to 1.
-    #[arg(long, value_name = "SHARE")]
+    #[arg(long, value_name = "SHARE", value_parser = finite_number)]
     pub diversity: Option<f64>,
     /// Search mode; defaults to the server's default.
     #[arg(long, short, value_enum)]

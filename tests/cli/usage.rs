@@ -27,6 +27,13 @@ fn invalid_arguments_are_refused() {
         check(&["export", "news", "-o", name], "end it in .ndjson or .jsonl");
     }
     check(&["embed", "--device", "cpu"], "--model <FOLDER>");
+    // JSON has no such numbers, so the server would never see them.
+    for number in [&["search", "news", "x", "--score-min", "nan"][..], &["search", "news", "x", "--diversity", "inf"]] {
+        check(number, "expected a finite number");
+    }
+    for command in [&["mine", "a", "b"][..], &["classifiers", "predict", "a", "x"]] {
+        check(&[command, &["--threshold", "1e999"]].concat(), "expected a finite number");
+    }
 }
 
 #[test]

@@ -16,7 +16,7 @@ use super::files::{Input, answer_each, is_blank, texts_or_lines};
 use super::jobs;
 use super::listing::{self, ListColumn};
 use super::output::{Column, Output, count, format_cell, time};
-use super::request_body::{json_object, request_members};
+use super::request_body::{finite_number, json_object, request_members};
 use crate::domain::{ClassifierKind, ClassifierName, CollectionName};
 use examples::ExampleLines;
 
@@ -93,7 +93,7 @@ pub struct TrainArgs {
     #[arg(long)]
     pub multi_label: bool,
     /// Makes no prediction below this probability.
-    #[arg(long, value_name = "PROBABILITY")]
+    #[arg(long, value_name = "PROBABILITY", value_parser = finite_number)]
     pub threshold: Option<f64>,
     /// Description of the classifier.
     #[arg(long, value_name = "TEXT")]
@@ -114,7 +114,7 @@ pub struct ClassifierArgs {
     #[serde(skip)]
     pub classifier: ClassifierName,
     /// Makes no prediction below this probability.
-    #[arg(long, value_name = "PROBABILITY")]
+    #[arg(long, value_name = "PROBABILITY", value_parser = finite_number)]
     pub threshold: Option<f64>,
 }
 

@@ -14,7 +14,7 @@ use super::error::{CliError, Outcome};
 use super::files::Sink;
 use super::jobs;
 use super::output::{Output, format_cell, plural};
-use super::request_body::{DocumentSelectionArgs, json_object, request_members};
+use super::request_body::{DocumentSelectionArgs, finite_number, json_object, request_members};
 use crate::domain::CollectionName;
 use corpora::{Corpora, KnownPairs, RequestCorpus};
 
@@ -41,7 +41,7 @@ pub struct MineArgs {
     #[arg(long, value_name = "JSON", value_parser = json_object)]
     pub second_filter: Option<Map<String, Value>>,
     /// Minimum score of a pair.
-    #[arg(long, value_name = "SCORE", conflicts_with = "known", allow_negative_numbers = true)]
+    #[arg(long, value_name = "SCORE", value_parser = finite_number, conflicts_with = "known", allow_negative_numbers = true)]
     pub threshold: Option<f64>,
     /// Chooses the threshold from a file of known translations, which should be a random sample of all translations: two
     /// tab-separated ids per line. For a file of sentences, ids are line numbers from 0.
@@ -91,7 +91,7 @@ pub struct DuplicatesArgs {
     #[arg(long, value_name = "NAME")]
     pub unit: Option<String>,
     /// Minimum similarity of a pair that joins a cluster.
-    #[arg(long, value_name = "SCORE", allow_negative_numbers = true)]
+    #[arg(long, value_name = "SCORE", value_parser = finite_number, allow_negative_numbers = true)]
     pub score_min: Option<f64>,
     /// Number of neighbors to consider per passage.
     #[arg(long, short = 'k', value_name = "COUNT")]
