@@ -8,13 +8,13 @@ mod tools;
 
 use std::sync::Arc;
 
-use axum::Router;
 use axum::body::{Body, to_bytes};
 use axum::extract::Request;
 use axum::http::header::{ACCEPT, AUTHORIZATION, CONTENT_ENCODING, CONTENT_LENGTH, CONTENT_TYPE, HOST};
 use axum::http::request::Parts;
-use axum::http::{HeaderMap, HeaderValue};
-use axum::response::Response;
+use axum::http::{HeaderMap, HeaderValue, StatusCode};
+use axum::response::{IntoResponse as _, Response};
+use axum::{Json, Router};
 use rmcp::model::{
     CallToolRequestParams, CallToolResponse, CallToolResult, CustomRequest, CustomResult, DiscoverRequestParams, ErrorCode,
     ErrorData, Implementation, InitializeRequestParams, ListToolsResult, PaginatedRequestParams, ServerCapabilities,
@@ -25,7 +25,7 @@ use rmcp::transport::streamable_http_server::session::never::NeverSessionManager
 use rmcp::transport::streamable_http_server::{StreamableHttpServerConfig, StreamableHttpService};
 use rmcp::{RoleServer, ServerHandler};
 use serde::de::IgnoredAny;
-use serde_json::Value;
+use serde_json::{Value, json};
 use tower::ServiceExt as _;
 
 use super::error::{ApiError, ForeignErrorBody};
@@ -100,20 +100,25 @@ impl Mcp {
         memory.add_body(message.len() as u64 * MESSAGE_COPIES + values).map_err(limit_error)?;
         head.extensions.insert(memory);
         retain_protocol_headers(&mut head.headers);
-        let response = self.protocol.handle(Request::from_parts(head, Body::from(message))).await.map(Body::new);
-        let is_json = response.headers().get(CONTENT_TYPE).is_some_and(|media_type| media_type == "application/json");
-        if response.status().is_success() {
-            return Ok(response);
-        }
-        if is_json {
-            let mut response = response;
-            response.extensions_mut().insert(ForeignErrorBody);
-            return Ok(response);
-        }
+        let mut response = self.protocol.handle(Request::from_parts(head, Body::from(message))).await.map(Body::new);
         let status = response.status();
-        let text = to_bytes(response.into_body(), MESSAGE_BYTES_MAX).await.unwrap_or_default();
-        let text = shorten(String::from_utf8_lossy(&text).into_owned());
-        Err(if status.is_server_error() { ApiError::internal(text) } else { ApiError::new(Code::InvalidRequest, text) })
+        if status.is_success() {
+            return Ok(response);
+        }
+        let is_json = response.headers().get(CONTENT_TYPE).is_some_and(|media_type| media_type == "application/json");
+        if !is_json {
+            let text = to_bytes(response.into_body(), MESSAGE_BYTES_MAX).await.unwrap_or_default();
+            let text = shorten(String::from_utf8_lossy(&text).into_owned());
+            // The protocol requires this status for a version of it that the server does not know.
+            if status != StatusCode::BAD_REQUEST {
+                let internal = status.is_server_error();
+                return Err(if internal { ApiError::internal(text) } else { ApiError::new(Code::InvalidRequest, text) });
+            }
+            let error = json!({"jsonrpc": "2.0", "error": ErrorData::invalid_request(text, None)});
+            response = (status, Json(error)).into_response();
+        }
+        response.extensions_mut().insert(ForeignErrorBody);
+        Ok(response)
     }
 }
 
