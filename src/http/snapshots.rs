@@ -1,5 +1,6 @@
 //! `/v1/snapshots`: creates, lists, reads, deletes and restores snapshots, and transfers their archives.
 
+use std::collections::HashSet;
 use std::fs::File;
 use std::io::{self, Read as _};
 use std::iter;
@@ -74,13 +75,13 @@ pub async fn create_snapshot(
         return invalid("/collections", "must have at least 1 name, or be left out for all, got 0");
     }
     let names = body.collections.unwrap_or_default();
-    let mut collections = Vec::with_capacity(names.len());
+    let (mut collections, mut distinct) = (Vec::with_capacity(names.len()), HashSet::new());
     for (index, name) in names.iter().enumerate() {
-        let name = check_parsed(format!("/collections/{index}"), CollectionName::parse(name))?;
-        if collections.contains(&name) {
-            return invalid(format!("/collections/{index}"), format!("repeats {name}"));
+        let pointer = || format!("/collections/{index}");
+        collections.push(check_parsed(pointer(), CollectionName::parse(name))?);
+        if !distinct.insert(name) {
+            return invalid(pointer(), format!("repeats {name}"));
         }
-        collections.push(name);
     }
     Ok(AcceptedJob(api.service.create_snapshot(collections).await?))
 }
