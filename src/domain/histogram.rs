@@ -7,6 +7,7 @@ use jiff::tz::TimeZone;
 use serde::Serialize;
 use utoipa::ToSchema;
 
+use super::metadata::whole;
 use super::{Scalar, timestamps};
 
 const HOUR_MS: i64 = 3_600_000;
@@ -273,12 +274,6 @@ impl CompensatedSum {
     fn total(self) -> f64 {
         self.rounded + self.lost
     }
-}
-
-/// Returns a whole number as an integer.
-fn whole(number: f64) -> Option<i64> {
-    const INTEGERS: std::ops::Range<f64> = -9_223_372_036_854_775_808.0..9_223_372_036_854_775_808.0;
-    (number.fract() == 0.0 && INTEGERS.contains(&number)).then_some(number as i64)
 }
 
 /// A value as the API shows it: 2020.0 as 2020.

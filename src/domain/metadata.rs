@@ -23,11 +23,11 @@ impl<'de> Deserialize<'de> for MetadataObject {
 /// Applies a merge patch as in RFC 7396: a null removes the member, an object is merged with the existing one, everything else
 /// replaces it. Nulls in a new object are dropped.
 pub fn merge(target: &mut Metadata, patch: &Metadata) {
+    // All at once, because removing a single key moves all later ones.
+    target.retain(|key, _| !patch.get(key).is_some_and(Value::is_null));
     for (key, change) in patch {
         match change {
-            Value::Null => {
-                target.shift_remove(key);
-            }
+            Value::Null => {}
             Value::Object(changes) => {
                 let member = target.entry(key).or_insert(Value::Null);
                 if !member.is_object() {
@@ -50,6 +50,12 @@ pub fn plain_number(number: &Number) -> Number {
     const INTEGERS_END: f64 = 18_446_744_073_709_551_616.0;
     let whole = number.as_f64().filter(|real| number.is_f64() && real.fract() == 0.0 && real.abs() < INTEGERS_END);
     whole.and_then(|real| Number::from_i128(real as i128)).unwrap_or_else(|| number.clone())
+}
+
+/// Returns a whole number as an integer of 64 bits.
+pub(super) fn whole(number: f64) -> Option<i64> {
+    const INTEGERS: std::ops::Range<f64> = -9_223_372_036_854_775_808.0..9_223_372_036_854_775_808.0;
+    (number.fract() == 0.0 && INTEGERS.contains(&number)).then_some(number as i64)
 }
 
 /// Whether a merge patch loses a value because it puts an object in the place of one that is not an object.
