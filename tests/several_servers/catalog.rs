@@ -35,6 +35,24 @@ fn a_database_without_the_last_changes_is_served_as_it_is() {
 }
 
 #[test]
+fn a_change_that_replaces_a_lost_one_is_visible_on_the_server_that_made_the_lost_one() {
+    let servers = Servers::start(2);
+    let [one, other] = servers.clients();
+    create(&one, "kept");
+    let mut database = servers.database();
+    let before = database.query_one("select version, names from dragoman.catalog_state", &[]).unwrap();
+    let (version, known): (i64, i64) = (before.get(0), before.get(1));
+    create(&one, "lost");
+    // As if a replica had become the primary before it had the last change. The first server has no time to look at it.
+    let back = format!(
+        "delete from dragoman.catalog where name = 'lost'; update dragoman.catalog_state set version = {version}, names = {known}"
+    );
+    database.batch_execute(&back).unwrap();
+    create(&other, "next");
+    assert_eq!(names(&one, "collections"), ["kept", "next"]);
+}
+
+#[test]
 fn a_deleted_collection_is_immediately_gone_on_the_other_server() {
     let servers = Servers::start(2);
     let [one, other] = servers.clients();

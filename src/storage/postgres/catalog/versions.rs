@@ -3,6 +3,9 @@
 //! A transaction that changes a part first gets the next version number. It only gets one if its server knows the part's
 //! current version, so everything that was checked against that server's memory still holds. Getting it locks a row until the
 //! commit, which serializes such transactions.
+//!
+//! Each version is higher than the one before by a random number. After a failover to a replica that lacks the last changes,
+//! other changes therefore get other versions than the lost ones, and a server notices that its memory is not of this database.
 
 use crate::storage::postgres::fault::Fault;
 use crate::storage::postgres::session::Session;
@@ -31,12 +34,17 @@ pub(super) fn read(session: &mut Session) -> Result<(CatalogVersions, i64), Faul
     Ok((versions, row.try_get(versions.0.len())?))
 }
 
+/// The version is increased by up to this number. So large that two changes after the same version practically never get the
+/// same one, and small enough for billions of changes.
+const STEP_MAX: u32 = 1 << 30;
+
 /// Increments the version of a part and returns it. Fails with `StoreError::CatalogChanged` if the current version is not
 /// `known`.
 pub(super) fn increment(session: &mut Session, part: CatalogPart, known: i64) -> Result<i64, Fault> {
     let column = column(part);
     let sql = format!(
-        "update dragoman.catalog_state set version = version + 1, {column} = version + 1 where {column} = $1 returning {column}"
+        "update dragoman.catalog_state set version = version + step, {column} = version + step
+         from (select 1 + floor(random() * {STEP_MAX})::bigint as step) as drawn where {column} = $1 returning {column}"
     );
     Ok(session.value(&sql, &[&known])?.ok_or(StoreError::CatalogChanged)?)
 }
