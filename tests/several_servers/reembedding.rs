@@ -300,6 +300,28 @@ fn a_kill_around_the_swap_leaves_a_collection_with_a_single_model() {
 }
 
 #[test]
+fn a_reembedding_whose_replacement_the_database_has_lost_begins_again() {
+    const FILLED: usize = 2_000;
+    let mut servers = Servers::of(OLD, 1);
+    servers.add_of(NEW);
+    let [one, other] = servers.clients();
+    fill(&one, FILLED);
+    let job = reembed(&other);
+    other.wait_until("it runs", |client| client.get(&job).1["progress"]["done"].as_u64() > Some(0));
+    // As if a replica had become the primary before it had the replacement.
+    let lost = "do $$ declare lost bigint; begin
+        select key into strict lost from dragoman.collections where id not in (select id from dragoman.catalog) for update;
+        execute format('drop table dragoman.documents_%1$s, dragoman.passages_%1$s, dragoman.passage_tokens_%1$s, dragoman.terms_%1$s', lost);
+        delete from dragoman.collections where key = lost;
+        end $$";
+    servers.database().batch_execute(lost).unwrap();
+    let ended = ended(&other, &job);
+    assert_eq!(ended["status"], "succeeded", "{ended}");
+    assert_eq!(other.get(NEWS).1["model_fingerprint"], "fake-32");
+    check_whole(&other, FILLED, NEW);
+}
+
+#[test]
 fn canceling_through_another_server_keeps_only_the_old_embeddings() {
     const FILLED: usize = 2_000;
     let mut servers = Servers::of(OLD, 1);

@@ -184,7 +184,13 @@ impl JobKind for ReembedJob {
 }
 
 fn is_retryable(error: &StoreError) -> bool {
-    matches!(error, StoreError::ServerUnreachable { .. } | StoreError::Interrupted { .. } | StoreError::CatalogChanged)
+    matches!(
+        error,
+        StoreError::ServerUnreachable { .. }
+            | StoreError::Interrupted { .. }
+            | StoreError::CatalogChanged
+            | StoreError::WentBack { .. }
+    )
 }
 
 /// Builds the replacement, continuing from an earlier attempt, and swaps it in.
@@ -209,7 +215,17 @@ async fn build(context: &JobContext, plan: &ReembedPlan) -> Result<(), JobError>
     if matches!(replaced, Err(JobError::Failed(_))) {
         context.sync_catalog().await?;
     }
+    if matches!(replaced, Err(JobError::Failed(Error::Store(StoreError::Closed)))) && still_exists(&old).await {
+        return Err(StoreError::WentBack { operation: "re-embedding a collection" }.into());
+    }
     replaced.map_err(|error| error.or_deleted(&old))
+}
+
+/// Whether the database server still has the rows of a collection. If it has lost only those of the replacement, it has failed
+/// over to a replica that lagged behind.
+async fn still_exists(old: &Arc<OpenCollection>) -> bool {
+    let reading = Arc::clone(old);
+    old.is_shared() && !old.is_deleted() && blocking(move || Ok(reading.store.sequence()?)).await.is_ok()
 }
 
 async fn replace(context: &JobContext, plan: &ReembedPlan, pair: Pair) -> Result<(), JobError> {
