@@ -1,7 +1,8 @@
 //! Collections: names are unique, models are checked, and deleted collections are gone with their files.
 
 use dragoman::domain::{
-    Code, CollectionChange, Filter, Language, MetadataPath, NewCollection, NewDocument, NewSource, Precondition, Wait,
+    Code, CollectionChange, Filter, JobStatus, Language, MetadataPath, NewCollection, NewDocument, NewSource, Precondition,
+    ProjectionCenter, ProjectionRequest, Wait,
 };
 use dragoman::service::Error;
 
@@ -107,6 +108,22 @@ async fn what_the_worker_of_a_deleted_collection_embeds_is_not_in_the_next_one_o
     eventually("the new document is found", async || running.found("news", "words").await == ["b"]).await;
     let counts = running.service.get_collection(&name("news")).await.unwrap().counts;
     assert_eq!((counts.documents, counts.passages, counts.passages_pending), (1, 1, 0));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_projection_of_a_deleted_collection_is_not_computed_for_the_next_one_of_that_name() {
+    let (_folder, running) = news().await;
+    let documents = |count: usize| (0..count).map(|n| document(&format!("d{n}"), &format!("words {n}"))).collect();
+    running.upsert("news", documents(2_000), Wait::Indexed).await.unwrap();
+    let request = ProjectionRequest { center: ProjectionCenter::None, documents_max: 2_000, neighbors: 15 };
+    let job = running.service.create_projection(&name("news"), request, None).await.unwrap();
+    eventually("the documents are read", async || running.service.get_job(&job.id).await.unwrap().progress.done > 0).await;
+    running.service.delete_collection(&name("news")).await.unwrap();
+    running.create("news").await;
+    running.upsert("news", documents(20), Wait::Indexed).await.unwrap();
+    let ended = running.ended(&job.id).await;
+    assert_eq!((ended.status, ended.error.map(|error| error.code)), (JobStatus::Failed, Some(Code::CollectionNotFound)));
+    assert!(running.on("news").list_projections().await.unwrap().is_empty());
 }
 
 #[tokio::test]

@@ -4,7 +4,8 @@
 //!
 //! A document is placed by the mean of its passages' embeddings. If the collection has more documents than the projection
 //! may show, the documents whose ids have the lowest hashes are chosen, so that a later projection shows the same ones. The
-//! job starts over after a restart of the server, or if the collection is re-embedded or replaced in the meantime.
+//! job starts over after a restart of the server, or if the collection is re-embedded or replaced in the meantime. If the
+//! collection is deleted while the job runs, the job fails.
 
 use std::collections::BinaryHeap;
 use std::sync::Arc;
@@ -114,7 +115,10 @@ impl JobKind for ProjectJob {
             if projected.is_err() {
                 context.sync_catalog().await?;
             }
-            // This lookup fails if the collection was deleted in the meantime.
+            // Another collection may have its name now.
+            if collection.is_deleted() {
+                return Err(collection.not_found().into());
+            }
             if Arc::ptr_eq(&context.state()?.collection(name)?, &collection) {
                 return projected;
             }
