@@ -146,7 +146,8 @@ impl Client {
             .timeout_per_write(patience)
             .build();
         let base = args.server.as_str().to_owned();
-        Ok(Self { agent: config.into(), base, key: args.key.clone(), output: Output::new(args.json, args.quiet) })
+        let key = args.key.clone().filter(|key| !key.expose().is_empty());
+        Ok(Self { agent: config.into(), base, key, output: Output::new(args.json, args.quiet) })
     }
 
     /// Sends a call and returns the body of the response; null if it is empty.

@@ -19,7 +19,7 @@ pub struct ServerArgs {
     #[arg(long, env = "DRAGOMAN_SERVER", value_name = "URL", default_value = "http://127.0.0.1:7700", global = true)]
     pub server: ServerUrl,
 
-    /// API key. Prefer DRAGOMAN_KEY, because other users of the machine can see arguments.
+    /// API key; an empty one counts as none. Prefer DRAGOMAN_KEY, because other users of the machine can see arguments.
     #[arg(long, env = "DRAGOMAN_KEY", value_name = "KEY", hide_env_values = true, global = true)]
     pub key: Option<Secret>,
 
@@ -69,11 +69,11 @@ impl FromStr for ServerUrl {
     }
 }
 
-/// Checks that a key is valid in a header. The argument parser accepts any text, because it would print one that it refuses.
+/// Checks that a key is valid in a header, or empty. The argument parser accepts any text, because it would print one that it refuses.
 pub fn check_key(key: &Secret) -> Result<(), CliError> {
     let key = key.expose();
     let printable = key.bytes().all(|byte| byte == b' ' || byte.is_ascii_graphic());
-    if printable && !key.is_empty() && key.trim() == key {
+    if printable && key.trim() == key {
         return Ok(());
     }
     Err(CliError::Usage("--key: expected printable ASCII characters without a space at either end".to_owned()))
@@ -104,7 +104,7 @@ mod tests {
     #[test]
     fn keys_are_validated_and_never_shown() {
         assert!(!format!("{:?}", Secret::from("secret")).contains("secret"));
-        for (text, fits) in [("two words", true), ("", false), ("a\nb", false), (" hidden", false), ("hidden ", false)] {
+        for (text, fits) in [("two words", true), ("", true), ("a\nb", false), (" hidden", false), ("hidden ", false)] {
             let checked = check_key(&text.into());
             assert_eq!(checked.is_ok(), fits, "{text:?}");
             assert!(checked.is_ok() || text.is_empty() || !format!("{checked:?}").contains(text), "{checked:?}");

@@ -1,6 +1,6 @@
 //! Wrong arguments are refused with exit code 2, before any server is called.
 
-use super::{dragoman, run, run_with};
+use super::{Script, dragoman, run, run_with};
 
 /// An address where nothing listens: port 1 needs privileges that no test has.
 const NOWHERE: &str = "http://127.0.0.1:1";
@@ -67,6 +67,16 @@ fn a_key_that_is_not_a_valid_header_value_is_refused() {
     let run = run_with(command, b"");
     assert_eq!((run.code, run.out.as_str()), (2, ""), "{run:?}");
     assert!(run.err.contains("--key: ") && !run.err.contains("sesame"), "{}", run.err);
+}
+
+#[test]
+fn an_empty_key_counts_as_none() {
+    let script = Script::of(&[("200 OK", r#"{"collections": []}"#)]);
+    let mut command = dragoman(&script.url, &["collections", "list"]);
+    command.env("DRAGOMAN_KEY", "");
+    run_with(command, b"").expect(0);
+    let requests = script.requests.lock().unwrap();
+    assert!(!requests[0].to_ascii_lowercase().contains("authorization"), "{requests:?}");
 }
 
 #[test]
