@@ -251,7 +251,7 @@ codes! {
     RateLimited = ("rate_limited", 429, Capacity,
         "a caller may send 10 requests per second (rate_per_s), and 20 at once (rate_burst)",
         "Wait as long as `Retry-After` says. Send fewer, larger requests.");
-    /// The request took longer than the server allows; its writes may still be stored.
+    /// The request, or the arrival of its body, took longer than the server allows.
     RequestTimeout = ("request_timeout", 503, Capacity,
         "the request took longer than 30 s (request_timeout_s); its writes may still be stored",
         "Ask for less at once, or raise the limit. Repeat a write only with an `Idempotency-Key` or ids of your own.");

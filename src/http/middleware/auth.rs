@@ -94,7 +94,8 @@ impl AuthMiddleware {
 /// is closed after an error that was returned before its end. The response announces this; otherwise the client would send its
 /// next request on a connection that is being closed.
 pub async fn authorize(State(auth): State<AuthMiddleware>, request: Request, next: Next) -> Response {
-    let (request, progress) = ReadProgress::track(request);
+    let (mut request, progress) = ReadProgress::track(request);
+    request.extensions_mut().insert(progress.clone());
     let mut response = admit(&auth, request, next).await;
     let is_error = response.status().is_client_error() || response.status().is_server_error();
     if is_error && !progress.is_complete() {
@@ -230,10 +231,7 @@ async fn run(operation: &Operation, settings: &Settings, request: Request, next:
         false => match tokio::time::timeout(limit, refuse_body(request)).await {
             Ok(Ok(request)) => request,
             Ok(Err(error)) => return error.into_response(),
-            Err(_) => {
-                let detail = format!("the body did not arrive within {} s (request_timeout_s)", limit.as_secs_f64());
-                return ApiError::new(Code::RequestTimeout, detail).into_response();
-            }
+            Err(_) => return timed_out(limit, false).into_response(),
         },
     };
     if operation.streams {
@@ -241,15 +239,21 @@ async fn run(operation: &Operation, settings: &Settings, request: Request, next:
     }
     // The request inside an MCP call has the whole timeout to itself, and reports a timeout with its own error.
     let parts = if operation.id == MCP_ID { 2 } else { 1 };
+    // A request inside another one has no such record, because its body is complete.
+    let received = request.extensions().get::<ReadProgress>().cloned();
     match tokio::time::timeout(limit * parts, next.run(request)).await {
         Ok(response) => response,
-        Err(_) => timed_out(limit).into_response(),
+        Err(_) => timed_out(limit, received.is_none_or(|received| received.is_complete())).into_response(),
     }
 }
 
-fn timed_out(limit: Duration) -> ApiError {
-    let detail =
-        format!("the request took longer than {} s (request_timeout_s); its writes may still be stored", limit.as_secs_f64());
+/// Makes the error for a request that took too long. It can only have written something if its body was `received`.
+fn timed_out(limit: Duration, received: bool) -> ApiError {
+    let limit = limit.as_secs_f64();
+    let detail = match received {
+        true => format!("the request took longer than {limit} s (request_timeout_s); its writes may still be stored"),
+        false => format!("the body did not arrive within {limit} s (request_timeout_s); nothing of it is stored"),
+    };
     ApiError::new(Code::RequestTimeout, detail)
 }
 

@@ -9,7 +9,8 @@ use axum::body::{Body, Bytes};
 use axum::extract::Request;
 use hyper::body::{Frame, SizeHint};
 
-/// Whether a body has been read to its end.
+/// Whether a body has been read to its end. Clones share it.
+#[derive(Debug, Clone)]
 pub struct ReadProgress(Arc<AtomicBool>);
 
 impl ReadProgress {
