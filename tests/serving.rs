@@ -28,6 +28,8 @@ use tokio_rustls::rustls::{ClientConfig, RootCertStore};
 
 /// How long a test waits for something that must happen.
 const PATIENCE: Duration = Duration::from_secs(30);
+/// Size of a request that nobody reads: more than socket buffers hold.
+const UNREAD_BYTES: usize = 64 << 20;
 
 /// A listener with three routes: `/` answers at once, `/held` answers when `release` fires, `/large` sends more than socket
 /// buffers hold.
@@ -264,6 +266,46 @@ async fn a_large_response_holds_its_permit_until_the_client_has_read_it() {
         }
     })
     .await;
+}
+
+/// Sends a request with a large body that nobody reads, all of it before it reads the response, as many clients do.
+async fn send_unread(stream: &mut (impl AsyncRead + AsyncWrite + Unpin)) -> std::io::Result<String> {
+    let head = format!("POST / HTTP/1.1\r\nhost: localhost\r\ncontent-length: {UNREAD_BYTES}\r\n\r\n");
+    stream.write_all(head.as_bytes()).await?;
+    for _ in 0..UNREAD_BYTES >> 20 {
+        stream.write_all(&[b'x'; 1 << 20]).await?;
+    }
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).await?;
+    Ok(answer)
+}
+
+#[tokio::test]
+async fn a_client_that_is_still_sending_gets_the_response() {
+    let folder = tempfile::tempdir().unwrap();
+    let own = certificate(folder.path(), "own");
+    let plain = listen(1, PATIENCE, None).await;
+    let secure = listen(1, PATIENCE, Some(Arc::new(Tls::open(&own.path, &own.key).unwrap()))).await;
+    let mut stream = TcpStream::connect(plain.address).await.unwrap();
+    let answer = within("a response", send_unread(&mut stream)).await.unwrap();
+    assert!(answer.starts_with("HTTP/1.1 405"), "{answer}");
+    let mut stream = connect_tls(secure.address, &own, &[]).await.unwrap();
+    let answer = within("a response over TLS", send_unread(&mut stream)).await.unwrap();
+    assert!(answer.starts_with("HTTP/1.1 405"), "{answer}");
+}
+
+#[tokio::test]
+async fn a_connection_whose_request_is_discarded_gives_way_to_a_new_one() {
+    let server = listen(1, PATIENCE, None).await;
+    let mut greedy = TcpStream::connect(server.address).await.unwrap();
+    greedy.write_all(b"POST / HTTP/1.1\r\nhost: localhost\r\ncontent-length: 99999999999\r\n\r\n").await.unwrap();
+    let mut begin = [0; 12];
+    within("a response", greedy.read_exact(&mut begin)).await.unwrap();
+    let sending = tokio::spawn(async move { while greedy.write_all(&[b'x'; 1 << 10]).await.is_ok() {} });
+    let mut next = TcpStream::connect(server.address).await.unwrap();
+    let answer = within("the next client is served", exchange(&mut next, "/")).await.unwrap();
+    assert!(answer.ends_with("hello"), "{answer}");
+    within("the greedy client is disconnected", sending).await.unwrap();
 }
 
 #[tokio::test]

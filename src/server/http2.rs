@@ -4,6 +4,7 @@
 //! finishes a request, or whose client keeps its window closed; this module does. Streams run in their own tasks, and end with
 //! the connection.
 
+use std::future::poll_fn;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -12,25 +13,24 @@ use std::time::Duration;
 
 use axum::body::{Body, Bytes};
 use axum::extract::Request;
-use hyper::body::{Frame, Incoming, SizeHint};
+use hyper::body::{Body as _, Frame, Incoming, SizeHint};
 use hyper::server::conn::http2;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::runtime::Handle;
 use tokio::sync::watch;
 use tower::ServiceExt as _;
 
 use super::connections::ActiveRequest;
 use super::socket::Socket;
-use super::{CONNECTION_BYTES_MAX, Connection};
+use super::{CLOSE_TIMEOUT, CONNECTION_BYTES_MAX, Connection, REST_SILENCE_MAX, REST_TIMEOUT};
 use crate::domain::with_causes;
 use crate::http::middleware::permit_body::PermitBody;
 use crate::http::middleware::traffic::ClientAddress;
 
 /// Maximum concurrent streams of one connection.
 const STREAMS_MAX: u32 = 128;
-/// How long a connection that is told to close may stay open after its last response.
-const CLOSE_TIMEOUT: Duration = Duration::from_secs(3);
 
 impl Connection {
     /// Serves requests until the client disconnects or must be disconnected.
@@ -39,7 +39,7 @@ impl Connection {
         let (client, router, work) = (ClientAddress(self.address.ip()), self.shared.router.clone(), self.slot.request_starter());
         let began = Arc::clone(&activity);
         let service = service_fn(move |request: Request<Incoming>| {
-            let mut request = request.map(Body::new);
+            let mut request = request.map(|body| Body::new(RequestBody(Some(body))));
             request.extensions_mut().insert(client);
             let running = (work(), Running::new(&began));
             let (answering, began) = (router.clone().oneshot(request), Arc::clone(&began));
@@ -116,6 +116,48 @@ impl Activity {
             }
             before = now;
         }
+    }
+}
+
+/// A request body. If its request is answered before its end, its rest is discarded. Otherwise the stream would be reset, and
+/// some clients then drop the response, although the protocol does not allow that.
+struct RequestBody(Option<Incoming>);
+
+impl Drop for RequestBody {
+    fn drop(&mut self) {
+        let rest = self.0.take().filter(|rest| !rest.is_end_stream());
+        if let (Some(rest), Ok(runtime)) = (rest, Handle::try_current()) {
+            // Ends early if the client cancels the request or the connection ends.
+            runtime.spawn(tokio::time::timeout(REST_TIMEOUT, discard(rest)));
+        }
+    }
+}
+
+async fn discard(mut rest: Incoming) {
+    let mut next = async || {
+        let piece = poll_fn(|context| Pin::new(&mut rest).poll_frame(context));
+        tokio::time::timeout(REST_SILENCE_MAX, piece).await
+    };
+    while let Ok(Some(Ok(_))) = next().await {}
+}
+
+impl hyper::body::Body for RequestBody {
+    type Data = Bytes;
+    type Error = hyper::Error;
+
+    fn poll_frame(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, hyper::Error>>> {
+        match &mut self.0 {
+            Some(body) => Pin::new(body).poll_frame(context),
+            None => Poll::Ready(None),
+        }
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.0.as_ref().is_none_or(Incoming::is_end_stream)
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.0.as_ref().map(Incoming::size_hint).unwrap_or_default()
     }
 }
 

@@ -1,7 +1,7 @@
 //! The listener: accepts connections, speaks TLS and HTTP/1.1 or HTTP/2 (`http2`) on them, and drains them at shutdown.
 //!
 //! Everything is bounded: the number of connections (`connections`), and the time for a TLS handshake, for the head of a
-//! request, and for a client that reads nothing of its response.
+//! request, for a client that reads nothing of its response, and for one that still sends a request that is already answered.
 
 mod connections;
 mod http2;
@@ -13,6 +13,7 @@ use std::convert::Infallible;
 use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use axum::Router;
@@ -30,6 +31,7 @@ use tower::ServiceExt as _;
 
 use crate::domain::with_causes;
 use crate::http::middleware::permit_body::PermitBody;
+use crate::http::middleware::read_progress::ReadProgress;
 use crate::http::middleware::traffic::ClientAddress;
 use crate::http::settings::ConnectionMeter;
 use connections::{ConnectionSlot, Connections};
@@ -41,6 +43,11 @@ pub use tls::{Tls, TlsError};
 const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(10);
 /// Timeout for a client that reads nothing of what is sent to it. Even a slow client reads something now and then.
 pub const WRITE_TIMEOUT: Duration = Duration::from_secs(300);
+/// How long to read on after a response that was sent before the end of its request, and how long without receiving anything.
+const REST_TIMEOUT: Duration = Duration::from_secs(30);
+const REST_SILENCE_MAX: Duration = Duration::from_secs(5);
+/// How long a connection that is told to close may stay open after its last response.
+const CLOSE_TIMEOUT: Duration = Duration::from_secs(3);
 /// Size of a connection's read and write buffers: the head of a request must fit.
 const CONNECTION_BYTES_MAX: usize = 64 << 10;
 /// Pause after a connection could not be accepted, for example because there are no file descriptors left.
@@ -151,27 +158,33 @@ impl Connection {
             };
             return match begins {
                 Ok(Ok(true)) => self.serve_http2(stream, &socket).await,
-                Ok(Ok(false)) => self.serve_http1(stream).await,
+                Ok(Ok(false)) => self.serve_http1(stream, &socket).await,
                 Ok(Err(error)) => tracing::debug!(address = %self.address, %error, "a connection failed"),
                 Err(_) => tracing::debug!(address = %self.address, "a client sent nothing"),
             };
         };
         match tokio::time::timeout(HANDSHAKE_TIMEOUT, tls.acceptor().accept(stream)).await {
             Ok(Ok(stream)) if stream.get_ref().1.alpn_protocol() == Some(tls::HTTP2) => self.serve_http2(stream, &socket).await,
-            Ok(Ok(stream)) => self.serve_http1(stream).await,
+            Ok(Ok(stream)) => self.serve_http1(stream, &socket).await,
             Ok(Err(error)) => tracing::debug!(address = %self.address, %error, "a TLS handshake failed"),
             Err(_) => tracing::debug!(address = %self.address, "a TLS handshake took too long"),
         }
     }
 
-    async fn serve_http1(&self, stream: impl AsyncRead + AsyncWrite + Unpin) {
+    async fn serve_http1(&self, stream: impl AsyncRead + AsyncWrite + Unpin, socket: &Socket) {
         let (client, work) = (ClientAddress(self.address.ip()), self.slot.request_starter());
+        // Whether the last response came before the end of its request.
+        let answered_early = Arc::new(AtomicBool::new(false));
         let service = service_fn(|request: Request<Incoming>| {
-            let mut request = request.map(Body::new);
+            let (mut request, received) = ReadProgress::track(request.map(Body::new));
             request.extensions_mut().insert(client);
-            let working = work();
+            let (working, answered_early) = (work(), Arc::clone(&answered_early));
             let answering = self.shared.router.clone().oneshot(request);
-            async move { answering.await.map(|response| response.map(|body| PermitBody::new(body, working))) }
+            async move {
+                let response = answering.await;
+                answered_early.store(!received.is_complete(), Ordering::Relaxed);
+                response.map(|response| response.map(|body| PermitBody::new(body, working)))
+            }
         });
         let mut http = http1::Builder::new();
         http.timer(TokioTimer::new()).header_read_timeout(self.shared.options.header_timeout).keep_alive(self.alive.is_some());
@@ -187,6 +200,22 @@ impl Connection {
         };
         if let Err(error) = ended {
             tracing::debug!(address = %self.address, error = with_causes(&error), "a connection failed");
+        }
+        if answered_early.load(Ordering::Relaxed) {
+            self.discard_rest(socket).await;
+        }
+    }
+
+    /// Discards the rest of a request that is already answered. If the connection were closed before, the system would reset it,
+    /// and a client that is still sending would get an error instead of the response.
+    async fn discard_rest(&self, socket: &Socket) {
+        let leaving = async {
+            self.shared.stopped().await;
+            tokio::time::sleep(CLOSE_TIMEOUT).await;
+        };
+        tokio::select! {
+            _ = tokio::time::timeout(REST_TIMEOUT, socket.discard(REST_SILENCE_MAX)) => (),
+            () = leaving => (),
         }
     }
 }

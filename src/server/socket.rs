@@ -3,7 +3,7 @@
 use std::io;
 use std::pin::Pin;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
@@ -13,6 +13,8 @@ use tokio::net::TcpStream;
 
 /// The start of an HTTP/2 connection preface, where HTTP/1.1 has a method.
 const PRIOR_KNOWLEDGE: &[u8; 4] = b"PRI ";
+/// Bytes to discard at a time.
+const DISCARD_BYTES: usize = 64 << 10;
 /// How often to look again at a socket that has received fewer bytes than that, and the pause between.
 const PEEKS_MAX: usize = 100;
 const PEEK_PAUSE: Duration = Duration::from_millis(10);
@@ -23,13 +25,15 @@ pub(super) struct Socket {
     stream: Arc<TcpStream>,
     /// Bytes accepted by the client, or by the system's send buffer.
     written: Arc<AtomicU64>,
+    /// Whether what arrives is discarded.
+    discarding: Arc<AtomicBool>,
 }
 
 impl Socket {
     pub(super) fn new(stream: TcpStream) -> Self {
         // Responses are written as a whole: waiting for more to send would only delay them.
         let _ = stream.set_nodelay(true);
-        Self { stream: Arc::new(stream), written: Arc::default() }
+        Self { stream: Arc::new(stream), written: Arc::default(), discarding: Arc::default() }
     }
 
     pub(super) fn bytes_written(&self) -> u64 {
@@ -52,8 +56,24 @@ impl Socket {
         Ok(false)
     }
 
-    /// Whether bytes have arrived that have not been read yet.
+    /// Discards what arrives until the client closes the connection, or sends nothing for `silence_max`.
+    pub(super) async fn discard(&self, silence_max: Duration) {
+        self.discarding.store(true, Ordering::Relaxed);
+        let mut buffer = vec![0; DISCARD_BYTES];
+        while let Ok(Ok(())) = tokio::time::timeout(silence_max, self.stream.readable()).await {
+            match self.stream.try_read(&mut buffer) {
+                Ok(0) => return,
+                Err(error) if error.kind() != io::ErrorKind::WouldBlock => return,
+                _ => (),
+            }
+        }
+    }
+
+    /// Whether bytes have arrived that have not been read yet and are not to be discarded.
     pub(super) fn has_unread(&self) -> bool {
+        if self.discarding.load(Ordering::Relaxed) {
+            return false;
+        }
         let read = recv(&self.stream, &mut [0_u8], RecvFlags::PEEK | RecvFlags::DONTWAIT);
         read.is_ok_and(|(bytes, _)| bytes > 0)
     }
@@ -143,5 +163,25 @@ mod tests {
         assert!(!socket.has_unread());
         drop(client);
         assert!(!socket.has_unread(), "the end of the stream is not a request");
+    }
+
+    #[tokio::test]
+    async fn what_is_discarded_is_not_an_unread_request() {
+        let (socket, mut client) = pair().await;
+        let discarding = tokio::spawn({
+            let socket = socket.clone();
+            async move { socket.discard(Duration::from_secs(60)).await }
+        });
+        // More than the buffers of both sides hold.
+        client.write_all(&vec![7; 32 << 20]).await.unwrap();
+        assert!(!socket.has_unread());
+        drop(client);
+        discarding.await.unwrap();
+    }
+
+    #[tokio::test]
+    async fn discarding_ends_when_the_client_is_silent() {
+        let (socket, _client) = pair().await;
+        socket.discard(Duration::from_millis(20)).await;
     }
 }

@@ -2,11 +2,13 @@
 
 use std::net::SocketAddr;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use axum::body::Body;
 use axum::http::{Request, Version};
 use dragoman::server::Tls;
+use futures::StreamExt as _;
 use http_body_util::BodyExt as _;
 use hyper::client::conn::http2::{SendRequest, handshake};
 use hyper_util::rt::{TokioExecutor, TokioIo};
@@ -81,6 +83,30 @@ async fn a_connection_answers_one_request_while_another_runs() {
     assert_eq!(call(&mut second, "/").await.1, "hello");
     server.held.release.notify_one();
     assert_eq!(within("the first response", held).await.unwrap(), "released");
+}
+
+#[tokio::test]
+async fn an_http_2_client_that_is_still_sending_gets_the_response_and_may_go_on() {
+    const PIECES: usize = 64;
+    let server = listen(8, PATIENCE, None).await;
+    let (mut client, _) = plain_client(server.address).await;
+    let sent = Arc::new(AtomicUsize::new(0));
+    let counted = Arc::clone(&sent);
+    let piece = move |_| {
+        counted.fetch_add(1, Ordering::Relaxed);
+        Ok::<_, std::io::Error>(vec![b'x'; 1 << 20])
+    };
+    let body = Body::from_stream(futures::stream::iter(0..PIECES).map(piece));
+    let request = Request::post("http://localhost/").body(body).unwrap();
+    let answer = within("a response", client.send_request(request)).await.unwrap();
+    assert_eq!(answer.status(), 405);
+    within("the whole request is sent", async {
+        while sent.load(Ordering::Relaxed) < PIECES {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+    })
+    .await;
+    assert_eq!(call(&mut client, "/").await.1, "hello");
 }
 
 #[tokio::test]

@@ -6,7 +6,7 @@ pub mod caller_record;
 pub(super) mod compression;
 pub mod hosts;
 pub mod permit_body;
-mod read_progress;
+pub mod read_progress;
 pub mod request;
 pub mod request_id;
 mod security_headers;
