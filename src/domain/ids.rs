@@ -67,10 +67,10 @@ text_id! {
             return invalid(format!("must have 1 to {} bytes, got {}", CollectionName::BYTES_MAX, text.len()));
         }
         if !text.starts_with(|c: char| c.is_ascii_alphanumeric()) {
-            return invalid("must begin with an ASCII letter or digit".to_owned());
+            return invalid(format!("must begin with an ASCII letter or digit, got {text:?}"));
         }
         match text.chars().find(|c| !(c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.'))) {
-            Some(c) => invalid(format!("may contain only ASCII letters, digits, '-', '_' and '.', got {c:?}")),
+            Some(c) => invalid(format!("may contain only ASCII letters, digits, '-', '_' and '.', got {c:?} in {text:?}")),
             None => Ok(()),
         }
     }
@@ -121,6 +121,9 @@ pub struct PassageId(pub u64);
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize)]
 pub struct Sequence(pub u64);
 
+/// Maximum characters of a wrong id in an error.
+const QUOTED_CHARS_MAX: usize = 64;
+
 /// Checks that `text` is a UUID in lower case with hyphens. `what` is for the error.
 pub(super) fn check_uuid(what: &'static str, text: &str) -> Result<(), InvalidId> {
     let fits = |(at, byte): (usize, u8)| match at {
@@ -130,7 +133,8 @@ pub(super) fn check_uuid(what: &'static str, text: &str) -> Result<(), InvalidId
     if text.len() == 36 && text.bytes().enumerate().all(fits) {
         return Ok(());
     }
-    Err(InvalidId { what, problem: "must be a UUID in lower case with hyphens".to_owned() })
+    let got: String = text.chars().take(QUOTED_CHARS_MAX).collect();
+    Err(InvalidId { what, problem: format!("must be a UUID in lower case with hyphens, got {got:?}") })
 }
 
 impl fmt::Display for CollectionId {
@@ -142,6 +146,20 @@ impl fmt::Display for CollectionId {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::domain::JobId;
+
+    #[test]
+    fn errors_quote_the_wrong_name_or_id() {
+        let check = |error: InvalidId, expect: &str| assert_eq!(error.to_string(), expect);
+        let name = |text: &str| CollectionName::parse(text).unwrap_err();
+        check(name("_news"), "collection name must begin with an ASCII letter or digit, got \"_news\"");
+        let characters = "collection name may contain only ASCII letters, digits, '-', '_' and '.', got ' ' in \"my news\"";
+        check(name("my news"), characters);
+        let job = |text: &str| JobId::parse(text).unwrap_err();
+        check(job("import-1"), "job id must be a UUID in lower case with hyphens, got \"import-1\"");
+        let long = format!("job id must be a UUID in lower case with hyphens, got {:?}", "x".repeat(64));
+        check(job(&"x".repeat(9_000)), &long);
+    }
 
     #[test]
     fn document_ids_are_any_short_text() {

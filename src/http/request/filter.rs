@@ -179,14 +179,19 @@ impl Reader<'_> {
             }
             (None, None, None, Some(_), 0) => invalid(format!("a field needs an operator, one of {}", OPERATORS.join(", "))),
             (None, None, None, Some(_), _) => {
-                let got: Vec<_> = operators.iter().map(|(name, _)| *name).collect();
-                invalid(format!("a field takes exactly one operator, got {}; combine conditions with and", got.join(" and ")))
+                let got = names(&operators).join(" and ");
+                invalid(format!("a field takes exactly one operator, got {got}; combine conditions with and"))
             }
             (None, None, None, None, 0) => {
                 invalid("a node needs and, or, not, or field with an operator; it is empty".to_owned())
             }
-            (None, None, None, None, _) => invalid("an operator needs a field".to_owned()),
-            _ => invalid("a node takes only one of and, or, not, and field with an operator, got several".to_owned()),
+            (None, None, None, None, _) => invalid(format!("{} needs a field", names(&operators).join(" and "))),
+            (and, or, not, field, _) => {
+                let given = [("and", and.is_some()), ("or", or.is_some()), ("not", not.is_some()), ("field", field.is_some())];
+                let given = given.into_iter().filter_map(|(name, is_given)| is_given.then_some(name)).chain(names(&operators));
+                let got = given.collect::<Vec<_>>().join(", ");
+                invalid(format!("a node takes only one of and, or, not, and field with an operator, got {got}"))
+            }
         }
     }
 
@@ -278,6 +283,10 @@ impl FilterNode {
         ];
         OPERATORS.into_iter().zip(values).filter_map(|(name, value)| Some((name, value?))).collect()
     }
+}
+
+fn names(operators: &[(&'static str, Value)]) -> Vec<&'static str> {
+    operators.iter().map(|(name, _)| *name).collect()
 }
 
 /// The operators that work on a field.
@@ -398,8 +407,8 @@ mod tests {
         refuse(json!({"field": "a", "gte": 1, "lte": 2}), "/filter", "got gte and lte");
         refuse(json!({"eq": 1}), "/filter", "needs a field");
         refuse(json!({}), "/filter", "empty");
-        refuse(json!({"and": [], "or": []}), "/filter", "got several");
-        refuse(json!({"and": [], "field": "a"}), "/filter", "got several");
+        refuse(json!({"and": [], "or": []}), "/filter", "got and, or");
+        refuse(json!({"and": [], "field": "a", "eq": 1}), "/filter", "got and, field, eq");
         refuse(json!([1]), "/filter", "expected an object");
         refuse(json!({"and": [["a"]]}), "/filter/and/0", "expected an object");
         refuse(json!({"not": ["a"]}), "/filter/not", "expected an object");
