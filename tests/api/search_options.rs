@@ -55,6 +55,17 @@ async fn pages_add_up_to_the_full_result_and_offsets_are_bounded() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_number_of_the_wrong_type_is_refused_with_its_range() {
+    let server = with_sea().await;
+    for (options, place, words) in [
+        (json!({"limit": 1.0}), "/limit", "invalid type: floating point `1.0`, expected an integer of at least 1"),
+        (json!({"ef_search": "64"}), "/ef_search", "invalid type: string \"64\", expected an integer from 8 to 4096"),
+    ] {
+        search(&server, options).await.assert_error(422, "invalid_request", place, &[words]);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn hits_score_at_least_score_min() {
     let server = with_sea().await;
     let all = scores(&search(&server, json!({"limit": 13})).await);

@@ -21,8 +21,7 @@ pub struct SchemaViolation {
     pub pointer: String,
     /// What was expected and what was given.
     pub detail: String,
-    /// Whether the schema says more than the error of parsing: about a null, which could be left out, or a number outside its
-    /// range.
+    /// Whether the schema says more than the error of parsing: about a null, which could be left out, or the range of a number.
     pub is_precise: bool,
 }
 
@@ -70,7 +69,7 @@ impl Walk<'_> {
             return self.one_of(alternatives, value, pointer);
         }
         if !has_type(schema, value) {
-            return self.add_wrong_type(pointer, value, &describe_expected(schema));
+            return self.add_wrong_type(schema, pointer, value);
         }
         match value {
             Value::Array(items) => {
@@ -107,7 +106,7 @@ impl Walk<'_> {
                     .iter()
                     .map(|alternative| describe_expected(resolve_reference(self.document, alternative)))
                     .collect();
-                self.add_wrong_type(pointer, value, &expected.join(" or "));
+                self.add_not_expected(pointer, value, &expected.join(" or "), false);
             }
         }
     }
@@ -158,11 +157,16 @@ impl Walk<'_> {
         self.found.push(SchemaViolation { pointer: pointer.to_owned(), detail, is_precise: false });
     }
 
-    fn add_wrong_type(&mut self, pointer: &str, value: &Value, expected: &str) {
-        match value {
-            Value::Null => self.found.push(SchemaViolation::null(pointer)),
-            _ => self.add(pointer, wrong_type(value, expected)),
-        }
+    fn add_wrong_type(&mut self, schema: &Value, pointer: &str, value: &Value) {
+        let range = describe_range(schema);
+        self.add_not_expected(pointer, value, &(describe_expected(schema) + &range), !range.is_empty());
+    }
+
+    fn add_not_expected(&mut self, pointer: &str, value: &Value, expected: &str, is_precise: bool) {
+        self.found.push(match value {
+            Value::Null => SchemaViolation::null(pointer),
+            _ => SchemaViolation { pointer: pointer.to_owned(), detail: wrong_type(value, expected), is_precise },
+        });
     }
 }
 
@@ -212,6 +216,16 @@ fn describe_expected(schema: &Value) -> String {
         name => format!("a {name}"),
     });
     words.collect::<Vec<_>>().join(" or ")
+}
+
+/// The range of a number, to continue what is expected; empty if the schema has none.
+fn describe_range(schema: &Value) -> String {
+    match (schema["minimum"].as_f64(), schema["maximum"].as_f64()) {
+        (Some(minimum), Some(maximum)) => format!(" from {minimum} to {maximum}"),
+        (Some(minimum), None) => format!(" of at least {minimum}"),
+        (None, Some(maximum)) => format!(" of at most {maximum}"),
+        (None, None) => String::new(),
+    }
 }
 
 /// The wording of serde for the same error.
@@ -292,7 +306,7 @@ mod tests {
             r#"{"query": 3, "limit": "ten", "offset": -1, "mode": "fast", "explain": null}"#,
             &[
                 ("/query", "invalid type: integer `3`, expected a string"),
-                ("/limit", "invalid type: string \"ten\", expected an integer"),
+                ("/limit", "invalid type: string \"ten\", expected an integer of at least 1"),
                 ("/offset", "must be at least 0, got -1"),
                 ("/mode", "unknown variant `fast`, expected one of `full`, `dense`, `lexical`, `hybrid`"),
                 ("/explain", "must not be null; leave it out instead"),
