@@ -295,11 +295,11 @@ async fn invalid_training_data_and_settings_are_refused() {
         of(json!({"source": {"collection": "news", "field": "mood"}})),
         "invalid_training_set",
         "",
-        &["examples to learn from"],
+        &["collection news, field mood: there are no labeled examples to learn from"],
     )
     .await;
     let weather = json!({"collection": "news", "field": "topic", "filter": {"field": "topic", "eq": "weather"}});
-    check(of(json!({"source": weather})), "invalid_training_set", "", &["two labels"]).await;
+    check(of(json!({"source": weather})), "invalid_training_set", "", &["collection news, field topic: ", "two labels"]).await;
     let bad = json!({"collection": "news", "field": "topic", "filter": {"field": "topic", "like": "x"}});
     check(of(json!({"source": bad})), "invalid_filter", "/source/filter/like", &["like"]).await;
     check(of(json!({"source": {"collection": "news", "field": "language"}})), "invalid_request", "/source/field", &["metadata"])
@@ -336,7 +336,7 @@ async fn invalid_training_data_and_settings_are_refused() {
     .await;
     let list = json!({"documents": [{"id": "w9", "text": "x", "metadata": {"topic": ["a", "b"]}}]});
     server.post("/v1/collections/news/documents", &list).await;
-    check(of(json!({"source": source})), "invalid_training_set", "", &["document w9", "topic is an array"]).await;
+    check(of(json!({"source": source})), "invalid_training_set", "", &["collection news, document w9: topic is an array"]).await;
     assert_eq!(server.get("/v1/classifiers").await.body["classifiers"], json!([]), "nothing was made");
 }
 

@@ -49,7 +49,7 @@ impl Examples {
             count => format!("; {count} labeled documents wait for their embedding"),
         };
         check_labels(definition, self.rows.len(), &counts.iter().map(|(label, _)| label.as_str()).collect::<Vec<_>>())
-            .map_err(|problem| ClassifierError::TrainingSet { problem: format!("{problem}{left_out}") })
+            .map_err(|problem| invalid_set(definition.source.as_ref(), &format!("{problem}{left_out}")))
     }
 
     /// Returns the label numbers of each example.
@@ -126,16 +126,16 @@ pub(super) fn check_source(
     let found = store.matching_values(&labeled_filter(source), &source.field, DOCUMENTS_MAX + 1)?;
     if definition.kind != ClassifierKind::Knn && found.len() > DOCUMENTS_MAX {
         let problem = format!("a training may use at most {DOCUMENTS_MAX} labeled documents; narrow the filter");
-        return Err(ClassifierError::TrainingSet { problem }.into());
+        return Err(invalid_set(Some(source), &problem).into());
     }
     let mut labels = std::collections::BTreeSet::new();
     for (id, value) in &found {
         let own = labels_at(&source.field, value.as_ref(), definition.multi_label);
-        labels.extend(own.map_err(|problem| no_label(id, &problem))?.into_iter().flatten());
+        labels.extend(own.map_err(|problem| no_label(source, id, &problem))?.into_iter().flatten());
     }
     let names: Vec<&str> = labels.iter().map(String::as_str).collect();
     let checked = check_labels(definition, found.len(), &names);
-    Ok(checked.map_err(|problem| ClassifierError::TrainingSet { problem })?)
+    Ok(checked.map_err(|problem| invalid_set(Some(source), &problem))?)
 }
 
 /// Reads the labeled documents of a collection with their embeddings. Blocks.
@@ -152,7 +152,7 @@ pub(super) fn read_labeled_examples(
             collection.with_store(|store| store.embedded_documents(&labeled_filter(source), &page, PAGE_BYTES))?;
         for EmbeddedDocument { document, embedding } in found {
             let labels = labels_at(&source.field, source.field.find(&document.metadata), definition.multi_label);
-            let labels = labels.map_err(|problem| no_label(&document.id, &problem))?;
+            let labels = labels.map_err(|problem| no_label(source, &document.id, &problem))?;
             match (labels, embedding) {
                 (None, _) => (),
                 (Some(_), None) => examples.left_out += 1,
@@ -171,6 +171,15 @@ pub(super) fn read_labeled_examples(
     }
 }
 
-fn no_label(id: &DocumentId, problem: &str) -> ClassifierError {
-    ClassifierError::TrainingSet { problem: format!("document {id}: {problem}") }
+fn no_label(source: &LabeledDocuments, id: &DocumentId, problem: &str) -> ClassifierError {
+    ClassifierError::TrainingSet { problem: format!("collection {}, document {id}: {problem}", source.collection) }
+}
+
+/// The error for examples that cannot be learned from. It names the field that they were read from, if they were.
+fn invalid_set(source: Option<&LabeledDocuments>, problem: &str) -> ClassifierError {
+    let problem = match source {
+        Some(source) => format!("collection {}, field {}: {problem}", source.collection, source.field),
+        None => problem.to_owned(),
+    };
+    ClassifierError::TrainingSet { problem }
 }
