@@ -217,6 +217,9 @@ pub fn format_members(value: &Value) -> Vec<(String, String)> {
         (name, value) if name.ends_with("_at") => time(value),
         (name, value) if name.ends_with("bytes") => bytes(value),
         (_, Value::Number(_)) => count(value),
+        (_, Value::Array(rows)) if rows.iter().any(Value::is_object) => {
+            rows.iter().map(format_cell).collect::<Vec<_>>().join("\n")
+        }
         (_, value) => format_cell(value),
     };
     let members = value.as_object().into_iter().flatten();
@@ -250,6 +253,13 @@ mod tests {
         );
         let expect =
             [("name", "news"), ("created_at", "2026-01-02 03:04:05Z"), ("documents", "1,200"), ("disk_bytes", "2.00 KiB")];
+        assert_eq!(got, expect.map(|(name, value)| (name.to_owned(), value.to_owned())));
+    }
+
+    #[test]
+    fn each_object_of_a_list_has_its_own_line() {
+        let got = format_members(&json!({"tags": ["a", "b"], "labels": [{"label": "food"}, {"label": "sport"}]}));
+        let expect = [("tags", r#"["a","b"]"#), ("labels", "{\"label\":\"food\"}\n{\"label\":\"sport\"}")];
         assert_eq!(got, expect.map(|(name, value)| (name.to_owned(), value.to_owned())));
     }
 }
