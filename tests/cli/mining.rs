@@ -118,6 +118,56 @@ fn sentences_of_a_file_with_blank_lines_go_by_their_line_numbers() {
 }
 
 #[test]
+fn pairs_are_written_as_a_translation_memory() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = |name: &str| folder.path().join(name).to_str().unwrap().to_owned();
+    fs::write(path("de.txt"), "\nEs regnet & stürmt.\n").unwrap();
+    let ended = job("mine", "succeeded", r#", "details": {"pairs": 2}"#);
+    let pairs = [
+        json!({"score": 1.31, "first": {"id": "0", "text": "Es regnet & stürmt."}, "second": {"id": "fr-1", "language": "fr", "text": "Il pleut."}}),
+        json!({"score": 1.2, "first": {"id": "0", "text": "Es regnet & stürmt."}, "second": {"id": "x\"y", "text": "1 < 2"}}),
+    ];
+    let script = Script::of(&[("202 Accepted", &ended), ("200 OK", &format!("{}\n{}\n", pairs[0], pairs[1]))]);
+    let (file, output) = (format!("@{}", path("de.txt")), path("pairs.tmx"));
+    run(&script.url, &["mine", &file, "news", "--first-languages", "de-CH", "-o", &output]).expect(0);
+    let unit = |score: &str, second: &str| {
+        format!(
+            "<tu><prop type=\"x-score\">{score}</prop>\n<tuv xml:lang=\"de-CH\"><prop type=\"x-id\">1</prop>\
+             <seg>Es regnet &amp; stürmt.</seg></tuv>\n{second}\n</tu>\n"
+        )
+    };
+    let memory = format!(
+        "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<tmx version=\"1.4\">\n<header creationtool=\"dragoman\" \
+         creationtoolversion=\"{}\" segtype=\"block\" o-tmf=\"dragoman\" adminlang=\"en\" srclang=\"de-CH\" \
+         datatype=\"plaintext\"/>\n<body>\n{}{}</body>\n</tmx>\n",
+        env!("CARGO_PKG_VERSION"),
+        unit("1.31", "<tuv xml:lang=\"fr\"><prop type=\"x-id\">fr-1</prop><seg>Il pleut.</seg></tuv>"),
+        unit("1.2", "<tuv xml:lang=\"und\"><prop type=\"x-id\">x&quot;y</prop><seg>1 &lt; 2</seg></tuv>"),
+    );
+    assert_eq!(fs::read_to_string(&output).unwrap(), memory);
+    let requests = script.requests();
+    assert_eq!(body(&requests[0])["first"], json!({"texts": ["Es regnet & stürmt."]}));
+    assert!(requests[1].starts_with(&format!("GET /v1/jobs/{ID}/pairs ")), "{requests:?}");
+}
+
+#[test]
+fn a_translation_memory_needs_the_language_of_a_file() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("de.txt").to_str().unwrap().to_owned();
+    fs::write(&path, "Es regnet.\n").unwrap();
+    let file = format!("@{path}");
+    let refuse = |args: &[&str], words: &str| {
+        let run = run("http://127.0.0.1:1", args);
+        assert!(run.code == 2 && run.err.contains(words), "{run:?}");
+    };
+    let missing = format!("TMX names the language of each sentence: give the one of {path} with --first-languages");
+    refuse(&["mine", &file, "news", "--format", "tmx"], &missing);
+    refuse(&["mine", &file, "news", "--format", "tmx", "--first-languages", "de,fr"], &missing);
+    refuse(&["mine", &file, "news", "--format", "tmx", "--first-languages", "not a tag"], "--first-languages must be");
+    refuse(&["duplicates", "news", "-o", "clusters.tmx"], "clusters cannot be written as TMX");
+}
+
+#[test]
 fn a_detached_job_does_not_know_of_blank_lines_and_a_note_says_so() {
     let folder = tempfile::tempdir().unwrap();
     let file = |name: &str, lines: &str| {

@@ -11,7 +11,7 @@ use crate::cli::error::CliError;
 use crate::cli::files::{Input, is_blank, two_columns};
 use crate::cli::output::Output;
 use crate::cli::request_body::request_members;
-use crate::domain::{CollectionName, Limits};
+use crate::domain::{CollectionName, Language, Limits};
 
 /// Both sides and the known pairs of a request.
 pub struct Corpora {
@@ -25,6 +25,7 @@ pub struct RequestCorpus {
     /// The member of the request.
     pub member: Value,
     file: Option<NumberedFile>,
+    languages: Vec<String>,
 }
 
 pub struct KnownPairs {
@@ -84,13 +85,18 @@ impl Corpora {
 
     /// Returns a line of the results' JSON with line numbers as ids.
     pub fn json_line(&self, line: &str) -> String {
-        let Ok(mut pair) = serde_json::from_str::<Value>(line) else { return line.to_owned() };
+        self.pair(line).map_or_else(|_| line.to_owned(), |pair| pair.to_string())
+    }
+
+    /// Parses a line of the results' JSON, and makes line numbers its ids.
+    pub fn pair(&self, line: &str) -> serde_json::Result<Value> {
+        let mut pair: Value = serde_json::from_str(line)?;
         for (pointer, corpus) in [("/first/id", &self.first), ("/second/id", &self.second)] {
             if let Some(id) = pair.pointer_mut(pointer) {
                 *id = corpus.shown_id(id.as_str().unwrap_or_default()).into();
             }
         }
-        pair.to_string()
+        Ok(pair)
     }
 }
 
@@ -116,7 +122,31 @@ impl RequestCorpus {
                 None
             }
         };
-        Ok(Self { member: member.into(), file })
+        Ok(Self { member: member.into(), file, languages })
+    }
+
+    /// Takes the language of a file's sentences out of the request, because the server does not ask for it.
+    pub fn take_language(&mut self, option: &str) -> Result<(), CliError> {
+        let Some(file) = &self.file else { return Ok(()) };
+        match self.languages.as_slice() {
+            [one] => Language::from_tag(one).map(drop).map_err(|error| CliError::Usage(format!("{option} {error}")))?,
+            _ => {
+                let problem = format!("TMX names the language of each sentence: give the one of {} with {option}", file.name);
+                return Err(CliError::Usage(problem));
+            }
+        }
+        if let Some(member) = self.member.as_object_mut() {
+            member.remove("languages");
+        }
+        Ok(())
+    }
+
+    /// The language of all texts, if there is only one.
+    pub fn only_language(&self) -> Option<&str> {
+        match self.languages.as_slice() {
+            [one] => Some(one),
+            _ => None,
+        }
     }
 
     /// Converts the user's id to the request's: a line number to the position among the sent lines.

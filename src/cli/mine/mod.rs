@@ -1,6 +1,7 @@
 //! `dragoman mine` and `dragoman duplicates`: start a job, follow it, and write its results.
 
 mod corpora;
+mod tmx;
 
 use std::io::{BufRead as _, BufReader};
 use std::path::{Path, PathBuf};
@@ -28,10 +29,10 @@ pub struct MineArgs {
     pub first: String,
     /// Second corpus, in the same form.
     pub second: String,
-    /// Only documents of the first collection in these languages.
+    /// Only documents of the first collection in these languages. For a file, its language, which only TMX needs.
     #[arg(long, value_name = "CODE,…", value_delimiter = ',')]
     pub first_languages: Vec<String>,
-    /// Only documents of the second collection in these languages.
+    /// The same for the second corpus.
     #[arg(long, value_name = "CODE,…", value_delimiter = ',')]
     pub second_languages: Vec<String>,
     /// Only documents of the first collection that match this filter.
@@ -112,7 +113,8 @@ pub struct ResultsArgs {
     /// Output file, renamed into place when complete; - or none for standard output.
     #[arg(long, short, value_name = "FILE")]
     pub output: Option<PathBuf>,
-    /// Output format; by default derived from the file name (.tsv, .ndjson, .jsonl), otherwise a table, or NDJSON with --json.
+    /// Output format; by default derived from the file name (.tsv, .tmx, .ndjson, .jsonl), otherwise a table, or NDJSON with
+    /// --json.
     #[arg(long, value_enum)]
     pub format: Option<ResultsFormat>,
     /// Prints the job once it is accepted, without waiting for it to finish.
@@ -126,11 +128,17 @@ pub enum ResultsFormat {
     Ndjson,
     /// Tab-separated values with a header row.
     Tsv,
+    /// TMX 1.4, for translation memories; only for pairs.
+    Tmx,
 }
 
 pub fn mine(args: MineArgs, client: &Client) -> Result<Outcome, CliError> {
-    let first = RequestCorpus::read(&args.first, args.first_languages, args.first_filter, &client.output)?;
-    let second = RequestCorpus::read(&args.second, args.second_languages, args.second_filter, &client.output)?;
+    let mut first = RequestCorpus::read(&args.first, args.first_languages, args.first_filter, &client.output)?;
+    let mut second = RequestCorpus::read(&args.second, args.second_languages, args.second_filter, &client.output)?;
+    if results_format(&args.results, &client.output)? == ResultsFormat::Tmx {
+        first.take_language("--first-languages")?;
+        second.take_language("--second-languages")?;
+    }
     let known = args.known.as_deref().map(|path| KnownPairs::read(path, &first, &second, &client.output)).transpose()?;
     let mut body = request_members(&json!({
         "first": first.member,
@@ -163,6 +171,9 @@ pub fn duplicates(args: DuplicatesArgs, client: &Client) -> Result<Outcome, CliE
 fn follow(client: &Client, call: &Call, args: &ResultsArgs, noun: &str, corpora: Option<&Corpora>) -> Result<Outcome, CliError> {
     let what = &format!("{noun}s");
     let format = results_format(args, &client.output)?;
+    if format == ResultsFormat::Tmx && corpora.is_none() {
+        return Err(CliError::Usage(format!("{what} cannot be written as TMX: use .tsv or .ndjson")));
+    }
     Sink::check(args.output.as_deref())?;
     let job = client.send(call)?;
     if args.detach {
@@ -178,8 +189,16 @@ fn follow(client: &Client, call: &Call, args: &ResultsArgs, noun: &str, corpora:
     let part = if format == ResultsFormat::Tsv { &table } else { what };
     let mut content = client.open(&Call::get(&["jobs", &id, part]))?.content;
     let mut sink = Sink::open(args.output.as_deref())?;
-    match corpora.filter(|corpora| !corpora.files_with_blank_lines().is_empty()) {
+    match corpora.filter(|corpora| format == ResultsFormat::Tmx || !corpora.files_with_blank_lines().is_empty()) {
         None => sink.copy(&mut *content, READ_RESULTS, |_| ())?,
+        Some(corpora) if format == ResultsFormat::Tmx => {
+            let unreadable = |error: serde_json::Error| client.unexpected_response(format!("a pair is not JSON: {error}"));
+            let pairs = BufReader::new(content).lines().map(|line| {
+                let line = line.map_err(CliError::io(READ_RESULTS))?;
+                corpora.pair(&line).map_err(unreadable)
+            });
+            tmx::write(pairs, corpora, &mut sink)?;
+        }
         Some(corpora) => {
             for line in BufReader::new(content).lines() {
                 let line = line.map_err(CliError::io(READ_RESULTS))?;
@@ -201,6 +220,7 @@ fn results_format(args: &ResultsArgs, output: &Output) -> Result<ResultsFormat, 
         (Some(format), _) => Ok(format),
         (None, Some("ndjson" | "jsonl")) => Ok(ResultsFormat::Ndjson),
         (None, Some("tsv")) => Ok(ResultsFormat::Tsv),
+        (None, Some("tmx")) => Ok(ResultsFormat::Tmx),
         (None, Some(other @ ("csv" | "json" | "npy" | "parquet" | "xlsx" | "gz" | "zst"))) => Err(CliError::Usage(format!(
             "the results cannot be written as .{other}: use .tsv or .ndjson, or choose the format with --format"
         ))),
