@@ -190,6 +190,38 @@ fn meilisearch_responses_lists_and_dumps_are_imported() {
 }
 
 #[test]
+fn elasticsearch_responses_and_lines_are_imported() {
+    let (folder, server) = server();
+    let hit = |id: &str, source: Value| json!({ "_index": "news", "_id": id, "_score": 1.0, "_source": source, "sort": [0] });
+    let bread = hit("1", json!({ "body": BREAD, "lang": "fr", "hits": ["kept"] }));
+    let train = hit("b", json!({ "body": TRAIN, "lang": "de", "year": 2025 }));
+    let page =
+        |hit: &Value| json!({ "took": 1, "hits": { "total": { "value": 2 }, "max_score": null, "hits": [hit] } }).to_string();
+    let (pages, lines) = (page(&bread) + "\n" + &page(&train), format!("{bread}\n{train}\n"));
+    let expect = [document("1", BREAD, json!({ "hits": ["kept"] })), document("b", TRAIN, json!({ "year": 2025 }))];
+    for (name, source, content) in [("pages.json", "elasticsearch", pages), ("lines.ndjson", "opensearch", lines)] {
+        let options = ["--from", source, "--text-field", "body", "--language-field", "lang"];
+        import(&server, folder.path(), (name, content.as_bytes()), &options).expect(0);
+        assert_eq!(exported(&server, name.split('.').next().unwrap()), expect, "{name}");
+    }
+}
+
+#[test]
+fn the_named_field_of_elasticsearch_is_the_vector() {
+    let (folder, server) = server();
+    let url = server.client().url().to_owned();
+    run(&url, &["collections", "create", "points", "--settings", r#"{"dimension": 2}"#]).expect(0);
+    let file = folder.path().join("points.ndjson");
+    fs::write(&file, json!({ "_id": "a", "_source": { "title_vector": [0.0, 1.0], "year": 2025 } }).to_string()).unwrap();
+    let file = file.to_str().unwrap();
+    let unnamed = run(&url, &["import", "points", file, "--from", "elasticsearch"]);
+    assert!(unnamed.code == 2 && unnamed.err.contains("name their field with --vector-name"), "{unnamed:?}");
+    run(&url, &["import", "points", file, "--from", "elasticsearch", "--vector-name", "title_vector"]).expect(0);
+    let stored = run(&url, &["export", "points", "--vectors", "--quiet"]).json();
+    assert_eq!(stored, [json!({ "id": "a", "vector": [0.0, 1.0], "metadata": { "year": 2025 } })]);
+}
+
+#[test]
 fn invalid_records_are_reported_and_the_others_stored() {
     let (folder, server) = server();
     let long = "x".repeat(600);

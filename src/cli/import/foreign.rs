@@ -34,7 +34,8 @@ pub struct ForeignArgs {
     /// Meilisearch's primary key; defaults to `id`.
     #[arg(long, value_name = "FIELD", requires = "from")]
     id_field: Option<String>,
-    /// Named vector to import into a collection of your own vectors; required if the records have several.
+    /// Named vector to import into a collection of your own vectors; required if the records have several. For Elasticsearch,
+    /// the field with the vector.
     #[arg(long, value_name = "NAME", requires = "from")]
     pub vector_name: Option<String>,
     /// Collection in Chroma's database; required if there are several.
@@ -53,6 +54,9 @@ pub enum Source {
     Weaviate,
     /// Documents as JSON: responses of the documents API, an array, or one per line as in a dump.
     Meilisearch,
+    /// Hits as JSON: responses of the search API of Elasticsearch or OpenSearch, or one hit per line.
+    #[value(alias = "opensearch")]
+    Elasticsearch,
 }
 
 /// A reader that converts the records of an export to NDJSON documents. A record that cannot be converted gives an empty line,
@@ -84,6 +88,9 @@ impl ForeignArgs {
         if self.vector_name.is_some() && !vectors {
             return Err(needs_own_vectors());
         }
+        if source == Source::Elasticsearch && vectors && self.vector_name.is_none() {
+            return Err(CliError::Usage("the collection needs vectors: name their field with --vector-name".to_owned()));
+        }
         let failed = || CliError::io(format!("read {}", file.map_or("standard input".into(), |file| file.display().to_string())));
         let records = match (source, file) {
             (Source::Chroma, None) => {
@@ -97,8 +104,8 @@ impl ForeignArgs {
                 let stream = decoder(compression, content).map_err(failed())?;
                 let stream = BufReader::with_capacity(BUFFER_BYTES, stream);
                 let records = json_records::Records::new(stream, source.pages()).map_err(failed())?;
-                let (id_field, vector_named) = (self.id_field.clone(), self.vector_name.is_some());
-                Box::new(JsonExport { records, source, id_field, vector_named })
+                let (id_field, vector_name) = (self.id_field.clone(), self.vector_name.clone());
+                Box::new(JsonExport { records, source, id_field, vector_name })
             }
         };
         let text = self.fields.text.clone().or((source != Source::Chroma).then(|| TEXT.to_owned()));
@@ -155,6 +162,7 @@ impl Source {
             Self::Weaviate => (&["objects"], false),
             // A document may have a field with this name.
             Self::Meilisearch => (&["results"], true),
+            Self::Elasticsearch => (&["hits"], false),
             Self::Chroma => (&[], false),
         };
         Pages { members, first_only }
@@ -166,8 +174,8 @@ struct JsonExport<R> {
     records: json_records::Records<R>,
     source: Source,
     id_field: Option<String>,
-    /// Whether a named vector is chosen.
-    vector_named: bool,
+    /// The vector that is chosen by its name.
+    vector_name: Option<String>,
 }
 
 impl<R: io::BufRead> Records for JsonExport<R> {
@@ -179,8 +187,15 @@ impl<R: io::BufRead> Records for JsonExport<R> {
                 Source::Qdrant => (take(&["id"]), take(&["payload"]), take(&["vector", "vectors"])),
                 Source::Weaviate => {
                     let (single, named) = (take(&["vector"]), take(&["vectors"]));
-                    let vector = if self.vector_named || !vectors::has_any(&single) { named } else { single };
+                    let vector = if self.vector_name.is_some() || !vectors::has_any(&single) { named } else { single };
                     (take(&["id", "uuid"]), take(&["properties"]), vector)
+                }
+                Source::Elasticsearch => {
+                    let (id, mut fields) = (take(&["_id"]), take(&["_source"]));
+                    // A vector is a field like any other.
+                    let named = |name: &String| Some((name.clone(), fields.as_object_mut()?.shift_remove(name)?));
+                    let vector = self.vector_name.as_ref().and_then(named);
+                    (id, fields, Value::Object(vector.into_iter().collect()))
                 }
                 Source::Meilisearch | Source::Chroma => {
                     let (id, vector) = (take(&[self.id_field.as_deref().unwrap_or("id")]), take(&["_vectors"]));

@@ -14,7 +14,7 @@ const ID_CHARACTERS_SHOWN: usize = 80;
 #[derive(Debug, Default)]
 pub struct Record {
     pub id: Value,
-    /// Its fields: Qdrant's payload, Weaviate's properties, Chroma's metadata, Meilisearch's document.
+    /// Its fields: Qdrant's payload, Weaviate's properties, Chroma's metadata, Meilisearch's document, Elasticsearch's source.
     pub fields: Map<String, Value>,
     /// Its text if that is separate from the fields; otherwise null.
     pub document: Value,

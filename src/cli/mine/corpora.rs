@@ -101,7 +101,7 @@ impl Corpora {
 }
 
 impl RequestCorpus {
-    /// Reads a side: the name of a collection, or `@FILE`.
+    /// Reads a corpus: the name of a collection, or `@FILE`.
     pub fn read(
         name: &str,
         languages: Vec<String>,

@@ -34,9 +34,9 @@ fn header(source_language: Option<&str>) -> String {
 
 fn unit(pair: &Value, corpora: &Corpora) -> String {
     let mut unit = format!("<tu><prop type=\"x-score\">{}</prop>\n", pair["score"]);
-    for (text, side) in [(&pair["first"], &corpora.first), (&pair["second"], &corpora.second)] {
+    for (text, corpus) in [(&pair["first"], &corpora.first), (&pair["second"], &corpora.second)] {
         let member = |name: &str| text[name].as_str();
-        let language = member("language").or(side.only_language()).unwrap_or(UNDETERMINED);
+        let language = member("language").or(corpus.only_language()).unwrap_or(UNDETERMINED);
         let [language, id, text] = [language, member("id").unwrap_or_default(), member("text").unwrap_or_default()].map(escaped);
         let _ = writeln!(unit, "<tuv xml:lang=\"{language}\"><prop type=\"x-id\">{id}</prop><seg>{text}</seg></tuv>");
     }
