@@ -46,6 +46,8 @@ pub enum Error {
     /// The name is an alias, but the operation needs a collection's own name or an unused one.
     #[error("{name} is an alias of collection {collection}")]
     AliasExists { name: CollectionName, collection: CollectionName },
+    #[error("{name} is not a collection but an alias of collection {collection}, and an alias cannot point to another")]
+    AliasOfAlias { name: CollectionName, collection: CollectionName },
     #[error("the server already has {limit} aliases, the maximum")]
     TooManyAliases { limit: usize },
     #[error("there is no document {id} in collection {collection}")]

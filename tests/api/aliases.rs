@@ -36,6 +36,14 @@ async fn requests_to_an_alias_reach_its_current_collection() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn an_alias_of_an_alias_is_refused_and_the_error_names_its_collection() {
+    let server = with_two().await;
+    server.put("/v1/aliases/current", &json!({"collection": "news-1"})).await;
+    let refused = server.put("/v1/aliases/live", &json!({"collection": "current"})).await;
+    refused.assert_error(404, "collection_not_found", "", &["current is not a collection but an alias of collection news-1"]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_list_continues_at_the_same_id_when_its_alias_is_switched() {
     let server = with_two().await;
     for (name, text) in [("news-1", "Il neige."), ("news-2", "Es schneit.")] {

@@ -84,7 +84,13 @@ impl State {
     fn set_alias(&self, alias: &Alias) -> Result<(), Error> {
         self.check_emergency_space()?;
         let id = self.collections.read().get(&alias.collection).map(|listed| listed.row().id.clone());
-        let id = id.ok_or_else(|| Error::CollectionNotFound { name: alias.collection.clone() })?;
+        let id = id.ok_or_else(|| {
+            let name = alias.collection.clone();
+            match self.resolve_alias(&name) {
+                Some(collection) => Error::AliasOfAlias { name, collection },
+                None => Error::CollectionNotFound { name },
+            }
+        })?;
         {
             let aliases = self.aliases.read();
             let limit = self.limits.collections_max;
