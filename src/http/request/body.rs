@@ -83,12 +83,15 @@ pub fn content_encoding(headers: &HeaderMap) -> Result<FileEncoding, ApiError> {
 
 /// What `parse` makes of the media type; refuses one that it does not know, and a charset other than UTF-8.
 pub fn check_content_type<T>(headers: &HeaderMap, expected: &str, parse: impl FnOnce(&str) -> Option<T>) -> Result<T, ApiError> {
-    let refuse = |got: &str| ApiError::parameter(Code::UnsupportedMediaType, "content-type", format!("{expected}, got {got}"));
-    let media_type = read_header(headers, CONTENT_TYPE).ok_or_else(|| refuse("none"))?;
+    let refuse = |detail: String| ApiError::parameter(Code::UnsupportedMediaType, "content-type", detail);
+    let media_type = read_header(headers, CONTENT_TYPE).ok_or_else(|| refuse(format!("{expected}, got none")))?;
     let mut parts = media_type.split(';').map(str::trim);
-    let parsed = parse(parts.next().unwrap_or_default());
-    let is_utf8 = |part: &str| part.strip_prefix("charset=").is_none_or(|charset| charset.trim_matches('"') == "utf-8");
-    parsed.filter(|_| parts.all(is_utf8)).ok_or_else(|| refuse(&format!("{media_type:?}")))
+    let parsed = parse(parts.next().unwrap_or_default()).ok_or_else(|| refuse(format!("{expected}, got {media_type:?}")))?;
+    let charset = |part: &str| part.strip_prefix("charset=").map(|charset| charset.trim_matches('"').to_owned());
+    match parts.filter_map(charset).find(|charset| !["utf-8", "utf8"].contains(&charset.as_str())) {
+        Some(other) => Err(refuse(format!("must have the charset utf-8 or none, got {other:?}"))),
+        None => Ok(parsed),
+    }
 }
 
 /// The value of a header in lower case, or its different values as a list.
