@@ -146,29 +146,51 @@ fn a_request_in_a_sentence_is_searched_by_its_topic() {
     assert!(server.terminate().success());
 }
 
-#[test]
-fn a_token_of_a_word_does_not_mark_another_word() {
+/// Fills the collection "marks" with texts, their places as ids, and checks what each query marks in a document.
+#[track_caller]
+fn check_marks(texts: &[&str], expect: &[(&str, &str, &[&str])]) {
     let (_folder, server) = Program::fresh(MODEL);
     let client = server.client();
+    let documents: Vec<Value> =
+        (0..).zip(texts).map(|(id, text): (u32, _)| json!({"id": id.to_string(), "text": text})).collect();
+    fill(&client, "marks", &documents);
+    for (query, document, expect) in expect {
+        let (status, answer) = client.post("/v1/collections/marks/search", &json!({"query": query, "include": ["passage"]}));
+        assert_eq!(status, 200, "{answer}");
+        let hit = answer["hits"].as_array().unwrap().iter().find(|hit| hit["id"] == *document).unwrap();
+        let passage: Vec<char> = text(&hit["passage"], "text").chars().collect();
+        let place = |mark: &Value, end: &str| usize::try_from(mark[end].as_u64().unwrap()).unwrap();
+        let marks = hit["passage"]["marks"].as_array().unwrap().iter();
+        let marked: Vec<String> = marks.map(|mark| passage[place(mark, "start")..place(mark, "end")].iter().collect()).collect();
+        assert_eq!(marked, *expect, "{query}");
+    }
+    assert!(server.terminate().success());
+}
+
+#[test]
+fn a_token_of_a_word_does_not_mark_another_word() {
     let texts = [
         "Our vacation starts in July; the url is in the mail.",
         "A ham sandwich on the way to Hamburg",
         "The error 0x80070005 means that access is denied.",
     ];
-    let documents: Vec<Value> =
-        (0..).zip(texts).map(|(id, text): (u32, _)| json!({"id": id.to_string(), "text": text})).collect();
-    fill(&client, "marks", &documents);
-    for (query, document, expect) in
-        [("Urlaub", "0", &["vacation"][..]), ("Hamburg", "1", &["Hamburg"]), ("ham", "1", &["ham"]), ("0x80070057", "2", &[])]
-    {
-        let (status, response) = client.post("/v1/collections/marks/search", &json!({"query": query, "include": ["passage"]}));
-        assert_eq!(status, 200, "{response}");
-        let hit = response["hits"].as_array().unwrap().iter().find(|hit| hit["id"] == document).unwrap();
-        let passage: Vec<char> = text(&hit["passage"], "text").chars().collect();
-        let place = |mark: &Value, end: &str| usize::try_from(mark[end].as_u64().unwrap()).unwrap();
-        let marks = hit["passage"]["marks"].as_array().unwrap().iter();
-        let marked: Vec<String> = marks.map(|mark| passage[place(mark, "start")..place(mark, "end")].iter().collect()).collect();
-        assert_eq!(marked, expect, "{query}");
-    }
-    assert!(server.terminate().success());
+    let expect =
+        [("Urlaub", "0", &["vacation"][..]), ("Hamburg", "1", &["Hamburg"]), ("ham", "1", &["ham"]), ("0x80070057", "2", &[])];
+    check_marks(&texts, &expect);
+}
+
+#[test]
+fn an_article_does_not_mark_those_of_other_languages() {
+    let texts = [
+        "The elephant eats grass and leaves, and it sleeps in the shade of a tree.",
+        "To bake bread you need flour, water and a warm place for the dough.",
+        "Der Zug an die Küste fährt um neun ab.",
+    ];
+    let expect = [
+        ("El elefante", "0", &["elephant"][..]),
+        ("il pane", "1", &["bread"]),
+        ("el árbol", "0", &["tree"]),
+        ("il treno", "2", &["Zug"]),
+    ];
+    check_marks(&texts, &expect);
 }

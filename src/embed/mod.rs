@@ -281,16 +281,21 @@ impl Embedder {
     /// translations or no token table. Blocks while it tokenizes, which it does only if the query has a word of asking.
     pub fn topic(&self, query: &str) -> Option<Range<usize>> {
         let Parts { topics, translations, scorer, .. } = &*self.parts;
-        let ((finder, translations), scorer) = topics.as_ref().zip(translations.as_ref()).zip(scorer.as_ref())?;
+        let ((finder, translations), _) = topics.as_ref().zip(translations.as_ref()).zip(scorer.as_ref())?;
         let pieces = OnceCell::new();
-        let weight = |word: &Range<usize>| {
-            let pieces = pieces.get_or_init(|| self.pieces(query).unwrap_or_default());
-            let own = pieces.iter().filter(|(token, range)| overlap(range, word) && !self.is_blank(*token));
-            let mut weights = own.map(|(token, _)| scorer.relative_weight(*token)).peekable();
-            // The model does not know rare words such as most emoji, but they matter more than words of asking.
-            if weights.peek().is_none() { f32::INFINITY } else { weights.sum() }
-        };
+        let weight = |word: &Range<usize>| self.weight(word, pieces.get_or_init(|| self.pieces(query).unwrap_or_default()));
         finder.topic(query, translations, weight)
+    }
+
+    /// Returns how much a word of a text says, as a multiple of what an average token does: the sum over its tokens. `pieces` are the
+    /// text's tokens in order. Infinite if the model has no token of the word or no token table: it does not know rare words such as
+    /// most emoji, but they say more than those that all texts have.
+    pub fn weight(&self, word: &Range<usize>, pieces: &[(u32, Range<usize>)]) -> f32 {
+        let Some(scorer) = &self.parts.scorer else { return f32::INFINITY };
+        let from = pieces.partition_point(|(_, range)| range.end <= word.start);
+        let own = pieces[from..].iter().take_while(|(_, range)| range.start < word.end);
+        let own = own.filter(|(token, range)| overlap(range, word) && !self.is_blank(*token));
+        own.map(|(token, _)| scorer.relative_weight(*token)).reduce(|sum, weight| sum + weight).unwrap_or(f32::INFINITY)
     }
 
     /// Returns the sets of tokens that `embed` would use for these texts. Blocks while it tokenizes.

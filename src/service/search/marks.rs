@@ -13,6 +13,9 @@ use crate::service::error::Error;
 
 /// Maximum number of letters after a short word that may be its ending. With more letters it is another word.
 const ENDING_MAX: usize = 3;
+/// Minimum weight of a word that means a word of the query (`Embedder::weight`). Among English passages, "el" is so rare that it is
+/// significant in a query, but "the" says nothing.
+const MEANING_WEIGHT_MIN: f32 = 0.3;
 
 /// The query's tokens and words in the model, to mark what matches them.
 #[derive(Default)]
@@ -62,8 +65,9 @@ impl<'a> Marking<'a> {
         let Some(term_matcher) = &self.term_matcher else { return Ok(Vec::new()) };
         let words = PassageWords::new(text, language);
         let mut marks = words.find_terms(term_matcher);
+        let reads_pieces = self.question.is_some() || !self.meanings.is_empty();
+        let pieces = if reads_pieces { self.embedder.pieces(text)? } else { Vec::new() };
         if let Some(question) = &self.question {
-            let pieces = self.embedder.pieces(text)?;
             // A question never contains ids beyond 16 bits, so the highest id can stand for them as unknown.
             let tokens: Vec<u16> = pieces.iter().map(|(id, _)| u16::try_from(*id).unwrap_or(u16::MAX)).collect();
             let matches = question.matches(&tokens, &self.fragments);
@@ -77,7 +81,8 @@ impl<'a> Marking<'a> {
             marks.extend(words.find_pieces(&ranges_of(TokenMatch::Near)));
         }
         if !self.meanings.is_empty() {
-            marks.extend(words.find_words(|word| self.meanings.contains(&word), |word| self.embedder.knows(word)));
+            let found = words.find_words(|word| self.meanings.contains(&word), |word| self.embedder.knows(word));
+            marks.extend(found.into_iter().filter(|word| self.embedder.weight(word, &pieces) >= MEANING_WEIGHT_MIN));
         }
         Ok(in_characters(text, &merge_marks(marks)))
     }
