@@ -48,6 +48,7 @@ def main():
         print(f"{name}: {declared}{'' if package['repository'] is None else ', ' + package['repository']}")
         for text in texts(package):
             holders.setdefault(text, []).append(name)
+    print("\nThe table of Chinese characters is from Open Chinese Convert: Apache-2.0, https://github.com/BYVoid/OpenCC")
     for text, names in holders.items():
         print(f"\n{'=' * 80}\n{', '.join(names)}\n{'-' * 80}\n{text}")
 

@@ -168,6 +168,30 @@ fn check_marks(texts: &[&str], expect: &[(&str, &str, &[&str])]) {
 }
 
 #[test]
+fn words_are_found_in_other_writings() {
+    let texts = [
+        "这个标签贴在盒子的右上角。",
+        "圖書館星期一休息。",
+        "リンゴとバナナを買いました。",
+        "ラーメン屋は駅前にある。",
+        "彼は関係者以外立入禁止の部屋にいた。",
+        "今日は天気がいいので公園を散歩した。",
+        "請在週五前還書。",
+        "明天的会议改到下午三点举行。",
+    ];
+    let expect = [
+        ("標籤", "0", &["标签"][..]),
+        ("图书馆", "1", &["圖書館"]),
+        ("図書館", "1", &["圖書館"]),
+        ("还书", "6", &["還書"]),
+        ("りんご", "2", &["リンゴ"]),
+        ("らーめん", "3", &["ラーメン"]),
+        ("關係", "4", &["関係"]),
+    ];
+    check_marks(&texts, &expect);
+}
+
+#[test]
 fn a_token_of_a_word_does_not_mark_another_word() {
     let texts = [
         "Our vacation starts in July; the url is in the mail.",

@@ -44,6 +44,8 @@ impl From<u32> for Word {
 pub struct QueryWord {
     /// The word.
     pub word: Word,
+    /// The numbers of its other forms, which are the same word in another writing: traditional instead of simplified characters.
+    pub forms: Vec<u32>,
     /// The ids of its tokens, which determine its weight. Empty if unknown.
     pub tokens: Vec<u32>,
     /// Whether it is a number of few digits, which matters no more than other words.
@@ -234,6 +236,8 @@ pub enum SearchCondition {
     Unfound(u32),
     /// If the collection has this word, which joins several words of the query.
     Joined(u32),
+    /// If a passage may have these words together, which are another form of a word of the query in a script without spaces.
+    OtherForm(Vec<u32>),
     /// If the collection has this word, the initials of several words of the query, and it is not a word of any language.
     Initials(u32),
     /// If the collection lacks the word. The phrases split it into several words.

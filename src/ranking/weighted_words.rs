@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use super::expansions::Expansion;
 use super::question::Question;
-use crate::domain::{QueryWord, Word};
+use crate::domain::QueryWord;
 
 /// Maximum number of words of a question to look up: the first ones of a longer question.
 const LOOKED_UP_MAX: usize = 256;
@@ -80,7 +80,7 @@ impl WordScores {
 pub(super) fn weighted_words(
     query: &[QueryWord],
     question: Option<&Question>,
-    expansion: impl Fn(Word) -> Arc<Expansion>,
+    expansion: impl Fn(&QueryWord) -> Arc<Expansion>,
 ) -> Vec<Weighted> {
     let mut distinct: Vec<&QueryWord> = Vec::new();
     for word in query {
@@ -90,7 +90,7 @@ pub(super) fn weighted_words(
     }
     let importances = importances(&distinct, question);
     let weigh = |(word, importance): (&QueryWord, f32)| {
-        let expansion = expansion(word.word);
+        let expansion = expansion(word);
         let is_significant = |question: &Question| word.tokens.iter().any(|id| question.is_significant(*id));
         let has_significant_token = word.tokens.is_empty() || question.is_none_or(is_significant);
         Weighted { weight: expansion.rarity * importance, expansion, has_significant_token }

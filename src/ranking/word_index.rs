@@ -39,6 +39,8 @@ const PART_MIN: f32 = SAME_MIN / 8.0;
 const SIGNIFICANT_MIN: f32 = 0.5;
 /// Minimum probability that two words mean the same for one to be found by the other.
 const PROBABLY: f32 = 0.5;
+/// The probability that a word and another form of it are the same word. It is below 1, so that the word as typed comes first.
+const OTHER_FORM: f32 = 0.9;
 /// Maximum number of visits per passage of the collection, with the minimum below. A passage counts once for each word that
 /// leads to it. Beyond that, the most frequent words of the question are ignored.
 const VISITS_PER_PASSAGE: usize = 1;
@@ -225,9 +227,10 @@ impl WordIndex {
         Some(self.words.get(&word).is_some_and(is_in))
     }
 
-    /// Whether a word of a query, by its number, or a word that probably means the same is among the words of the collection.
+    /// Whether a word of a query, by its number, or a word that probably means the same is among the words of the collection. The word
+    /// must have no other forms.
     pub fn finds(&self, word: u32, translations: &Translations) -> bool {
-        let expansion = |word| self.expansions.get(word, self.version, || self.expansion(word, translations));
+        let expansion = |word| self.expansions.get(word, self.version, || self.expansion(word, &[], translations));
         self.has(word) || expansion(word.into()).words.iter().any(|(_, same)| *same >= PROBABLY)
     }
 
@@ -251,7 +254,9 @@ impl WordIndex {
 
     /// Compares a query of these words with all passages. `question` knows how much their tokens matter.
     pub fn scores(&self, query: &[QueryWord], question: Option<&Question>, translations: &Translations) -> WordScores {
-        let expansion = |word| self.expansions.get(word, self.version, || self.expansion(word, translations));
+        let expansion = |QueryWord { word, forms, .. }: &QueryWord| {
+            self.expansions.get(*word, self.version, || self.expansion(*word, forms, translations))
+        };
         let mut weighted = weighted_words(query, question, expansion);
         let sufficient = sufficient_score(query, &weighted);
         weighted.sort_by(|a, b| b.expansion.rarity.total_cmp(&a.expansion.rarity));
@@ -294,14 +299,16 @@ impl WordIndex {
         SignificantWord { word: expansion.word, meanings }
     }
 
-    /// Finds the words of the collection that mean the same as a word of the question, or sound like it.
-    fn expansion(&self, word: Word, translations: &Translations) -> Expansion {
+    /// Finds the words of the collection that mean the same as a word of the question, or sound like it. `forms` are the numbers of
+    /// its other forms.
+    fn expansion(&self, word: Word, forms: &[u32], translations: &Translations) -> Expansion {
         // The posting of each word found, with the probability in the lower half. The bits of probabilities sort like the
         // probabilities.
         let mut found: Vec<u64> = Vec::new();
         let entry = |posting_id: u32, same: f32| u64::from(posting_id) << u32::BITS | u64::from(same.to_bits());
         let mut expected = 0.0;
-        for sense in translations.senses(word.key) {
+        let known = std::iter::once(&word.key).chain(forms).find(|form| translations.has(**form));
+        for sense in known.map_or(&[][..], |form| translations.senses(*form)) {
             let Some(concept) = self.concepts.get(&sense.concept) else { continue };
             let probability = sense.probability();
             let words = concept.words_with_min_probability(PART_MIN / probability);
@@ -310,16 +317,20 @@ impl WordIndex {
             expected += probability * self.entries(concept) as f32;
         }
         let own = self.posting_of(word.key);
-        if let (Some(own), true) = (own, found.is_empty()) {
-            expected = self.frequency(own) as f32;
+        if let (Some(own), true) = (own, found.is_empty() || known != Some(&word.key)) {
+            expected += self.frequency(own) as f32;
         }
-        found.sort_unstable();
         let posting_id = |entry: u64| (entry >> u32::BITS) as u32;
         // The probabilities of several shared concepts add up. A word certainly means itself.
         let sum = |of_word: &[u64]| of_word.iter().map(|entry| f32::from_bits(*entry as u32)).sum::<f32>().min(1.0);
+        for (form, posting_id) in forms.iter().filter_map(|form| Some((*form, self.posting_of(*form)?))) {
+            found.push(entry(posting_id, OTHER_FORM));
+            expected += if translations.has(form) { 0.0 } else { OTHER_FORM * self.frequency(posting_id) as f32 };
+        }
+        found.sort_unstable();
         let is_translated = |word| translations.has(word);
         let is_found = found.chunk_by(|a, b| posting_id(*a) == posting_id(*b)).any(|of_word| sum(of_word) >= PROBABLY);
-        let typed = Typed { word, own, is_translated: is_translated(word.key), is_found };
+        let typed = Typed { word, own, is_translated: known.is_some(), is_found };
         let of_posting = |posting_id: u32| is_translated(self.postings[posting_id as usize].word);
         let Sounding { words: sounding, is_misspelled } = sounding(&self.sounds, &typed, |id| self.exists(id), of_posting);
         for (posting_id, same) in sounding {

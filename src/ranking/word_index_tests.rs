@@ -33,7 +33,10 @@ fn index(passages: &[&[u32]]) -> WordIndex {
 }
 
 fn question(words: &[u32]) -> Vec<QueryWord> {
-    words.iter().map(|word| QueryWord { word: Word::from(*word), tokens: Vec::new(), is_small_number: false }).collect()
+    words
+        .iter()
+        .map(|word| QueryWord { word: Word::from(*word), forms: Vec::new(), tokens: Vec::new(), is_small_number: false })
+        .collect()
 }
 
 fn nearest(index: &WordIndex, words: &[u32]) -> Vec<u64> {
@@ -55,7 +58,7 @@ fn the_known_parts_of_a_misspelled_word_do_not_count_if_they_find_nothing() {
     let mut index = WordIndex::default();
     index.insert(PassageId(0), &WordCounts::from_words(vec![camera]), &translations());
     index.insert(PassageId(1), &WordCounts::from_words(vec![Word::from(TREE)]), &translations());
-    let of = |word: Word, token: u32| QueryWord { word, tokens: vec![token], is_small_number: false };
+    let of = |word: Word, token: u32| QueryWord { word, forms: Vec::new(), tokens: vec![token], is_small_number: false };
     let counted = |query: &[QueryWord]| index.scores(query, None, &translations()).words.len();
     assert_eq!(counted(&[of(typed, 5), of(BOAT.into(), 5), of(TREE.into(), 5)]), 2, "a tree is found");
     assert_eq!(counted(&[of(typed, 5), of(BOAT.into(), 6)]), 2, "this is a word of its own, with other tokens");
@@ -85,6 +88,25 @@ fn the_index_knows_which_passages_have_a_word() {
     };
     assert_eq!(having_any(&[SHIP, TREE]), [None, Some(true), Some(false)]);
     assert_eq!(having_any(&[]), [None, Some(false), Some(false)]);
+}
+
+#[test]
+fn a_word_finds_its_other_forms_after_itself() {
+    let index = index(&[&[KUBERNETES, 1], &[60, 2], &[3, 4]]);
+    let with_form = |word: u32, form: u32| vec![QueryWord { forms: vec![form], ..question(&[word]).remove(0) }];
+    let found = |query: &[QueryWord]| {
+        let scores = index.scores(query, None, &translations());
+        index.nearest(&scores, 10, |_| true).into_iter().map(|(passage, _)| passage.0).collect::<Vec<_>>()
+    };
+    assert_eq!((found(&with_form(60, KUBERNETES)), found(&with_form(70, 60))), (vec![1, 0], vec![1]));
+}
+
+#[test]
+fn a_word_that_the_table_lacks_has_the_meanings_of_its_other_form() {
+    let index = index(&[&[BOAT, 1], &[TREE, 2]]);
+    let query = [QueryWord { forms: vec![BATEAU], ..question(&[60]).remove(0) }];
+    let scores = index.scores(&query, None, &translations());
+    assert_eq!(index.nearest(&scores, 10, |_| true).len(), 1);
 }
 
 #[test]
@@ -191,8 +213,12 @@ fn words_with_heavier_tokens_weigh_more() {
     let mut tokens = TokenIndex::default();
     (0..3).for_each(|passage| tokens.insert(PassageId(passage), &TokenSet::from_ids(&[passage as u32 % 2])));
     let asked = TokenScorer::new(table).question(&[0, 1], &tokens).unwrap();
-    let words =
-        [(BOAT, vec![0]), (TREE, vec![1])].map(|(word, tokens)| QueryWord { word: word.into(), tokens, is_small_number: false });
+    let words = [(BOAT, vec![0]), (TREE, vec![1])].map(|(word, tokens)| QueryWord {
+        word: word.into(),
+        forms: Vec::new(),
+        tokens,
+        is_small_number: false,
+    });
     let scores = |question| {
         let scores = index.scores(&words, question, &translations());
         [0, 1].map(|passage| index.score(&scores, PassageId(passage)))
@@ -290,7 +316,7 @@ fn words_that_sound_alike_are_found_with_known_words_ranked_lower() {
     for (passage, word) in (0..).zip([in_russian, like_a_tree, 7.into()]) {
         index.insert(PassageId(passage), &WordCounts::from_words([word]), &translations());
     }
-    let query = [QueryWord { word: hodler, tokens: Vec::new(), is_small_number: false }];
+    let query = [QueryWord { word: hodler, forms: Vec::new(), tokens: Vec::new(), is_small_number: false }];
     let nearest = |index: &WordIndex| index.nearest(&index.scores(&query, None, &translations()), 10, |_| true);
     let found = nearest(&index);
     assert_eq!(found.iter().map(|(passage, _)| passage.0).collect::<Vec<_>>(), [0, 1]);

@@ -30,6 +30,7 @@ pub mod terms;
 pub mod titles;
 pub mod tokenize;
 mod unigram;
+mod variants;
 pub mod word_counts;
 mod word_parts;
 mod words;

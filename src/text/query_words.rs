@@ -4,10 +4,11 @@ use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::ops::Range;
 
 use super::marks::{PassageWords, overlap};
-use super::plain_words::{UNSPACED, plain_key};
+use super::plain_words::{PlainWord, UNSPACED, plain_key, word_key};
 use super::runs::{Class, Run, is_spaced_letter, normalized, runs};
+use super::variants::other_forms;
 use super::word_parts::parts_of;
-use crate::domain::{QueryWord, Word};
+use crate::domain::QueryWord;
 
 /// Marks between and around words.
 const PUNCTUATION: &str = "?!.,;:()\"*'-–—/…¿¡«»„“”‘’。？！、，：；（）「」『』؟،؛।";
@@ -34,14 +35,22 @@ pub fn query_words(text: &str, pieces: &[(u32, Range<usize>)], is_known: impl Fn
         if word.is_inner {
             // Within a word that the vocabulary has, other words mean something else.
             let is_part = is_known(own.key) && !within_known;
-            return words.extend(is_part.then_some(QueryWord { word: own, tokens, is_small_number }));
+            return words.extend(is_part.then(|| QueryWord { word: own, forms: forms(class, &word), tokens, is_small_number }));
         }
-        within_known = is_known(own.key);
+        let forms = forms(class, &word);
+        within_known = is_known(own.key) || forms.iter().any(|form| is_known(*form));
         let parts = parts_of(class, &word, &is_known);
-        let all = std::iter::once(own).chain(parts.into_iter().map(Word::from));
-        words.extend(all.map(|word| QueryWord { word, tokens: tokens.clone(), is_small_number }));
+        words.push(QueryWord { word: own, forms, tokens: tokens.clone(), is_small_number });
+        let part = |part: u32| QueryWord { word: part.into(), forms: Vec::new(), tokens: tokens.clone(), is_small_number };
+        words.extend(parts.into_iter().map(part));
     });
     words
+}
+
+/// Returns the numbers of a word's other forms. A name that is put together from several words has none.
+fn forms(class: Class, word: &PlainWord<'_>) -> Vec<u32> {
+    let has_forms = class == Class::Unspaced && word.word().parts == 0;
+    if has_forms { other_forms(&word.text).iter().map(|form| word_key(form)).collect() } else { Vec::new() }
 }
 
 /// Counts the words of a query as people count them: a Korean word is one, and so is a word within a longer one together with it.
@@ -192,6 +201,12 @@ mod tests {
         assert_eq!(found(&["下雨"]), keys(&["下雨天", "下雨"]));
         assert_eq!(found(&["下雨", "下雨天"]), keys(&["下雨天"]));
         assert_eq!(found(&[]), keys(&["下雨天"]));
+    }
+
+    #[test]
+    fn a_word_has_the_numbers_of_its_other_forms() {
+        let words = query_words("圖書館 library", &[], |_| true);
+        assert_eq!([&words[0].forms, &words[1].forms], [&keys(&["図書館", "图书馆"]), &Vec::new()]);
     }
 
     #[test]

@@ -2,11 +2,12 @@
 //! ("ebike" as "e-bike", "getUserName" as "get_user_name", "USA" as "U.S.A."), abbreviated ("key performance indicator" as
 //! "KPI"), by their stems, and with the umlauts that German also writes as two letters.
 
-use super::plain_words::plain_key;
+use super::plain_words::{plain_key, plain_words};
 use super::query_words::word_ranges;
 use super::runs::{Class, Run, class, exact, normalized, runs, truncate_term};
 use super::stems::stemmer;
-use super::terms::forms;
+use super::terms::{forms, phrase as unspaced};
+use super::variants::other_forms;
 use crate::domain::Language;
 use crate::domain::terms::{LiteralPart, SearchCondition, TermPhrase};
 
@@ -57,6 +58,12 @@ pub fn spellings(query: &str, language: Option<Language>) -> Vec<LiteralPart> {
         for together in INITIALS.filter_map(|count| words.get(at..at + count)) {
             let Some(initials) = initials(together) else { continue };
             parts.extend(part(at, together, vec![single(&initials)], SearchCondition::Initials(plain_key(&initials))));
+        }
+    }
+    for (at, word) in words.iter().enumerate().filter(|(_, word)| word.class == Class::Unspaced) {
+        for form in other_forms(word.text) {
+            let condition = SearchCondition::OtherForm(keys(&plain_words(&form)));
+            parts.extend(part(at, std::slice::from_ref(word), unspaced(&form).into_iter().collect(), condition));
         }
     }
     let cased: Vec<Run<'_>> = runs(query).take(QUERY_WORDS_MAX + 1).collect();
@@ -272,6 +279,13 @@ mod tests {
         assert!(split("NATO")[0].contains(&"n a t o".to_owned()));
         assert_eq!(split("tv"), [[""; 0]; 0]);
         assert_eq!(split(&"long".repeat(10)), [[""; 0]; 0]);
+    }
+
+    #[test]
+    fn a_word_without_spaces_is_searched_in_other_writings() {
+        let written = |query: &str| ways(query, "", |condition| matches!(condition, SearchCondition::OtherForm(_)));
+        assert_eq!(written("らーめん 標籤"), [["ラー ーメ メン"], ["标签"]]);
+        assert_eq!(written("昨日らーめんを食べた"), [[""; 0]; 0], "a longer text has words of its own");
     }
 
     #[test]

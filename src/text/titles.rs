@@ -7,6 +7,7 @@ use unicode_normalization::char::is_combining_mark;
 use super::runs::{Class, class, fold, normalized, runs};
 use super::stems::stemmer;
 use super::terms::{passage_terms, plain_stem};
+use super::variants::simplified;
 use crate::domain::Language;
 
 /// Signs at the end of a name that tell it from another name.
@@ -50,15 +51,15 @@ pub fn is_part_of_title(words: &str, title: &str) -> bool {
     })
 }
 
-/// Returns a title in the form of `plain_title` with the stems of its words by the rules of `language`, if there are any, and
-/// without accents.
+/// Returns a title in the form of `plain_title` with the stems of its words by the rules of `language`, if there are any,
+/// without accents, and in simplified Chinese characters.
 pub fn stemmed_title(title: &str, language: Option<Language>) -> String {
     let stemmer = language.and_then(stemmer);
     let stemmed = |word: &str| {
         let stem = stemmer.as_ref().and_then(|stemmer| plain_stem(stemmer, word)).map(Cow::into_owned);
         stem.or_else(|| fold(word)).unwrap_or_else(|| word.to_owned())
     };
-    title.split(' ').map(stemmed).collect::<Vec<_>>().join(" ")
+    simplified(title).as_deref().unwrap_or(title).split(' ').map(stemmed).collect::<Vec<_>>().join(" ")
 }
 
 #[cfg(test)]
@@ -121,6 +122,7 @@ mod tests {
         };
         assert!(has("Neural network, explained", "neural networks", "en") && has("Die Häuser in Köln", "haus", "de"));
         assert!(has("Нейронная сеть", "нейронные сети", "ru") && has("Crème brûlée", "creme brulee", ""));
+        assert!(has("圖書館的歷史", "图书馆", "zh") && has("図書館の歴史", "圖書館", "ja"));
         assert!(!has("Neural network", "neural networks", "") && !has("Rainforest", "rains", "en"));
         assert!(!has("C++ by example", "C", "en") && has("東京の天気", "天気", "ja"));
     }

@@ -182,7 +182,8 @@ impl Plan<'_> {
                 _ => (AS_WRITTEN, 0.0),
             };
             if is_spelling && !found.is_empty() {
-                matches.terms.extend(phrases.into_iter().flat_map(query_terms));
+                let is_form = matches!(part.condition, SearchCondition::OtherForm(_));
+                matches.terms.extend(phrases.into_iter().flat_map(|phrase| query_terms(phrase, is_form)));
             }
             let (words, share) = (part.words.clone(), part.share);
             let is_number = part.condition == SearchCondition::Number;
@@ -235,6 +236,7 @@ fn searched_phrases(part: &LiteralPart, words: &WordIndex, translations: &Transl
             !words.has(*word) && (part.share >= SENTENCE_SHARE || !words.finds(*word, translations))
         }
         SearchCondition::Joined(word) => words.has(*word),
+        SearchCondition::OtherForm(form) => words.has_together(form),
         SearchCondition::Initials(word) => words.has(*word) && !translations.has(*word),
         SearchCondition::Split { word, words: split } => {
             let is_missing = !words.finds(*word, translations);
@@ -247,11 +249,11 @@ fn searched_phrases(part: &LiteralPart, words: &WordIndex, translations: &Transl
 }
 
 /// Returns the terms of a phrase to mark in passages. If there are several, leaves out short ones, because passages also
-/// have them elsewhere.
-fn query_terms(phrase: TermPhrase) -> impl Iterator<Item = QueryTerm> {
+/// have them elsewhere, unless `keeps_short`: in scripts without spaces, all terms are short.
+fn query_terms(phrase: TermPhrase, keeps_short: bool) -> impl Iterator<Item = QueryTerm> {
     let last = phrase.terms.len() - 1;
     let prefix = move |at: usize| phrase.prefix && at == last;
-    let is_marked = move |text: &str| last == 0 || text.chars().nth(MARKED_CHARS_MIN - 1).is_some();
+    let is_marked = move |text: &str| last == 0 || keeps_short || text.chars().nth(MARKED_CHARS_MIN - 1).is_some();
     let terms = phrase.terms.into_iter().enumerate().filter(move |(_, text)| is_marked(text));
     terms.map(move |(at, text)| QueryTerm { text, prefix: prefix(at) })
 }
