@@ -17,6 +17,8 @@ const PUNCTUATION: &str = "?!.,;:()\"*'-–—/…¿¡«»„“”‘’。？�
 const SHORT_WORD_MAX: usize = 4;
 /// Numbers of at most this many digits never outweigh words, however rare they are.
 const SMALL_NUMBER_MAX: usize = 3;
+/// Maximum number of words of a query that are also searched in their other forms.
+const WITH_FORMS_MAX: usize = 64;
 /// Maximum number of letters of a fragment of a word.
 const FRAGMENT_MAX: usize = 2;
 
@@ -35,9 +37,10 @@ pub fn query_words(text: &str, pieces: &[(u32, Range<usize>)], is_known: impl Fn
         if word.is_inner {
             // Within a word that the vocabulary has, other words mean something else.
             let is_part = is_known(own.key) && !within_known;
-            return words.extend(is_part.then(|| QueryWord { word: own, forms: forms(class, &word), tokens, is_small_number }));
+            let forms = if is_part && words.len() < WITH_FORMS_MAX { forms(class, &word) } else { Vec::new() };
+            return words.extend(is_part.then_some(QueryWord { word: own, forms, tokens, is_small_number }));
         }
-        let forms = forms(class, &word);
+        let forms = if words.len() < WITH_FORMS_MAX { forms(class, &word) } else { Vec::new() };
         within_known = is_known(own.key) || forms.iter().any(|form| is_known(*form));
         let parts = parts_of(class, &word, &is_known);
         words.push(QueryWord { word: own, forms, tokens: tokens.clone(), is_small_number });
@@ -207,6 +210,8 @@ mod tests {
     fn a_word_has_the_numbers_of_its_other_forms() {
         let words = query_words("圖書館 library", &[], |_| true);
         assert_eq!([&words[0].forms, &words[1].forms], [&keys(&["図書館", "图书馆"]), &Vec::new()]);
+        let words = query_words(&"圖書館 ".repeat(2 * WITH_FORMS_MAX), &[], |_| true);
+        assert_eq!(words.iter().filter(|word| !word.forms.is_empty()).count(), WITH_FORMS_MAX);
     }
 
     #[test]

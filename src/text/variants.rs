@@ -50,14 +50,22 @@ pub(super) fn other_forms(word: &str) -> Vec<String> {
     for writing in 0..3 {
         let mut ways = vec![String::new()];
         for c in word.chars() {
-            let written = written(c, writing);
-            ways = ways.iter().flat_map(|way| written.iter().map(move |c| format!("{way}{c}"))).take(FORMS_MAX).collect();
+            match written(c, writing)[..] {
+                [only] => ways.iter_mut().for_each(|way| way.push(only)),
+                ref several => ways = with_each(&ways, several),
+            }
         }
         forms.extend(ways.into_iter().filter(|way| way != word));
     }
     forms.sort_unstable();
     forms.dedup();
     forms
+}
+
+/// Returns the ways with each of the characters after them, the first `FORMS_MAX`.
+fn with_each(ways: &[String], characters: &[char]) -> Vec<String> {
+    let continued = |way: &String| characters.iter().map(|c| format!("{way}{c}")).collect::<Vec<_>>();
+    ways.iter().flat_map(continued).take(FORMS_MAX).collect()
 }
 
 /// Returns a text with simplified characters, in which two writings of a title are equal. `None` if it has no others.
