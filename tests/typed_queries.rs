@@ -192,6 +192,29 @@ fn words_are_found_in_other_writings() {
 }
 
 #[test]
+fn a_time_of_day_is_found_in_other_notations() {
+    let (_folder, server) = Program::fresh(MODEL);
+    let client = server.client();
+    let texts = [
+        "The night train to the coast leaves at 18:00 from platform 4.",
+        "The night train to the coast leaves at 9:30 am from platform 4.",
+        "Le train de nuit part à 21h30 du quai 4.",
+        "The night train to the coast leaves at 6:00 am from platform 18.",
+        "Der Nachtzug an die Küste fährt um 7 Uhr vom Gleis 4.",
+    ];
+    let documents: Vec<Value> =
+        (0..).zip(texts).map(|(id, text): (u32, _)| json!({"id": id.to_string(), "text": text})).collect();
+    fill(&client, "times", &documents);
+    let expect =
+        [("6 pm", 0), ("train 6pm", 0), ("9:30", 1), ("09:30", 1), ("9:30 pm", 2), ("21:30 Uhr", 2), ("06:00", 3), ("7 am", 4)];
+    for (query, answer) in expect {
+        let query = json!({"collection": "times", "query": query, "answers": [answer.to_string()]});
+        assert_eq!(wrong_first_hit(&client, &query), None, "{query}");
+    }
+    assert!(server.terminate().success());
+}
+
+#[test]
 fn a_token_of_a_word_does_not_mark_another_word() {
     let texts = [
         "Our vacation starts in July; the url is in the mail.",

@@ -1,5 +1,5 @@
 //! Finds the parts of a query that people expect to be found exactly as written, even if the model does not know them:
-//! numbers and codes of several groups ("2.1.10", "AB-1234"), with or without the "v" of versions ("v2.3"), dates, a few
+//! numbers and codes of several groups ("2.1.10", "AB-1234"), with or without the "v" of versions ("v2.3"), dates, times, a few
 //! characters of a script without spaces ("豆"), and the beginning of a word that is still being typed ("espr").
 
 use unicode_normalization::char::is_combining_mark;
@@ -12,6 +12,7 @@ use super::plain_words::{for_each_word, plain_key};
 use super::runs::{Class, Run, class, exact, normalized, runs, truncate_term};
 use super::spellings::beginnings;
 use super::terms::phrase;
+use super::times::{TimeInWords, times};
 use crate::domain::terms::{CalendarDate, LiteralPart, SearchCondition, TermPhrase};
 
 /// Maximum number of words of a query with literal parts. In a longer query, such as a log, a part would be too small a share.
@@ -58,6 +59,11 @@ pub fn literal_parts(query: &str) -> Vec<LiteralPart> {
     let mut parts: Vec<LiteralPart> = words.flatten().take(PARTS_MAX).collect();
     parts.extend(amounts(&normal, share));
     parts.extend(dates_with_names(&normal, share));
+    let times = times_of_day(&normal, share);
+    // "6:00 pm" is not the number 6:00, which "6:00 am" has too.
+    let is_in_time = |part: &LiteralPart| times.iter().any(|time| time.at == part.at && time.words.len() > part.words.len());
+    parts.retain(|part| part.condition != SearchCondition::Number || !is_in_time(part));
+    parts.extend(times);
     parts.extend(beginning(&normal, count, share));
     parts
 }
@@ -184,6 +190,20 @@ fn dates_with_names(normal: &str, share: f32) -> Vec<LiteralPart> {
     found.map(part).collect()
 }
 
+/// Returns the parts that are times of day. `share` is the share of one word.
+fn times_of_day(normal: &str, share: f32) -> Vec<LiteralPart> {
+    let words: Vec<Run<'_>> = runs(normal).collect();
+    let part = |TimeInWords { at, length, phrases }: TimeInWords| LiteralPart {
+        phrases,
+        dates: Vec::new(),
+        at,
+        words: word_keys(words.get(at..at + length).unwrap_or_default()),
+        share: share * length as f32,
+        condition: SearchCondition::Time,
+    };
+    times(normal).into_iter().take(PARTS_MAX).map(part).collect()
+}
+
 #[cfg(test)]
 mod tests {
     use super::super::plain_words::word_key;
@@ -237,6 +257,14 @@ mod tests {
         assert_eq!(found.dates, [CalendarDate { day: Some(3), month: 3, year: Some(2024) }]);
         assert!(found.phrases.contains(&written(vec!["2024".to_owned(), "03".to_owned(), "03".to_owned()])));
         assert_eq!(date("2024-03-03").dates, found.dates);
+    }
+
+    #[test]
+    fn a_time_with_its_half_of_the_day_is_not_a_number() {
+        let numbers = |query: &str| literal_parts(query).iter().filter(|part| part.condition == SearchCondition::Number).count();
+        let times = |query: &str| literal_parts(query).iter().filter(|part| part.condition == SearchCondition::Time).count();
+        assert_eq!((numbers("train 6:00 pm"), times("train 6:00 pm")), (0, 1));
+        assert_eq!((numbers("train 6:00"), times("train 6:00")), (1, 1));
     }
 
     #[test]

@@ -27,6 +27,7 @@ pub mod spellings;
 pub mod stems;
 mod structure;
 pub mod terms;
+mod times;
 pub mod titles;
 pub mod tokenize;
 mod unigram;

@@ -183,7 +183,10 @@ impl Plan<'_> {
             };
             if is_spelling && !found.is_empty() {
                 let is_form = matches!(part.condition, SearchCondition::OtherForm(_));
-                matches.terms.extend(phrases.into_iter().flat_map(|phrase| query_terms(phrase, is_form)));
+                // Numbers of a time also stand elsewhere.
+                let marked =
+                    phrases.into_iter().filter(|phrase| part.condition != SearchCondition::Time || phrase.terms.len() == 1);
+                matches.terms.extend(marked.flat_map(|phrase| query_terms(phrase, is_form)));
             }
             let (words, share) = (part.words.clone(), part.share);
             let is_number = part.condition == SearchCondition::Number;
@@ -218,15 +221,18 @@ impl<'q> Searched<'q> {
 
 /// Returns the phrases of a part to search for in a collection with these words.
 fn searched_phrases(part: &LiteralPart, words: &WordIndex, translations: &Translations) -> Vec<TermPhrase> {
+    let keys = |phrase: &TermPhrase| phrase.terms.iter().map(|term| word_key(term)).collect::<Vec<_>>();
     let is_searched = match &part.condition {
         SearchCondition::Always | SearchCondition::Number => {
             let dates = part.dates.iter().flat_map(|date| date_in_words(date, |all| words.has_together(all)));
-            let keys = |phrase: &TermPhrase| phrase.terms.iter().map(|number| word_key(number)).collect::<Vec<_>>();
             // A date has many ways, and a passage that has one has all of its numbers.
             let may_be_found =
                 |(at, phrase): &(usize, &TermPhrase)| *at == 0 || part.dates.is_empty() || words.has_together(&keys(phrase));
             let phrases = part.phrases.iter().enumerate().filter(may_be_found).map(|(_, phrase)| phrase.clone());
             return phrases.chain(dates).collect();
+        }
+        SearchCondition::Time => {
+            return part.phrases.iter().filter(|phrase| words.has_together(&keys(phrase))).cloned().collect();
         }
         SearchCondition::Beginning(word) => {
             let is_sentence = part.share < SENTENCE_SHARE;

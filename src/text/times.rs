@@ -1,0 +1,147 @@
+//! Finds the times of day in a query, and the ways to write them: "6 pm", "18:00", "18h", "18 Uhr".
+
+use super::number_groups::written;
+use super::runs::runs;
+use crate::domain::terms::TermPhrase;
+
+/// Number of hours of half a day.
+const HALF: u8 = 12;
+
+/// A time in the words of a query.
+pub(super) struct TimeInWords {
+    /// Position of its first word, and number of its words.
+    pub(super) at: usize,
+    pub(super) length: usize,
+    /// The ways to write it.
+    pub(super) phrases: Vec<TermPhrase>,
+}
+
+/// What follows a time.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Mark {
+    Nothing,
+    Morning,
+    Afternoon,
+    /// A word that tells a time from other numbers.
+    Clock,
+    /// It may also be a number of hours.
+    Hours,
+}
+
+/// Finds the times in a normalized query.
+pub(super) fn times(normal: &str) -> Vec<TimeInWords> {
+    let texts: Vec<&str> = normal.split_whitespace().collect();
+    let count = |texts: &[&str]| texts.iter().map(|text| runs(text).count()).sum::<usize>();
+    let found = (0..texts.len()).filter_map(|index| Some((index, time(&texts[index..])?)));
+    let place = |(index, (time, own)): (usize, ([u8; 2], usize))| TimeInWords {
+        at: count(&texts[..index]),
+        length: count(&texts[index..index + own]),
+        phrases: ways(time),
+    };
+    found.map(place).collect()
+}
+
+/// Returns the hour and minute with which some texts begin, and the number of texts that it takes.
+fn time(texts: &[&str]) -> Option<([u8; 2], usize)> {
+    let text = texts.first()?.trim_matches(|c: char| !c.is_alphanumeric());
+    let (hour, rest) = text.split_at(text.bytes().take_while(u8::is_ascii_digit).count());
+    let hour: u8 = hour.parse().ok().filter(|_| hour.len() <= 2)?;
+    let sign = rest.chars().next().filter(|sign| matches!(sign, ':' | '.' | 'h'));
+    let digits = sign.and_then(|_| rest.get(1..3)).filter(|digits| digits.bytes().all(|digit| digit.is_ascii_digit()));
+    let minute: Option<u8> = digits.and_then(|digits| digits.parse().ok());
+    let rest = if minute.is_some() { &rest[3..] } else { rest };
+    let (mark, own) = match rest {
+        "" => (1..=2).find_map(|count| Some((mark(&texts.get(1..=count)?.concat())?, count + 1))).unwrap_or((Mark::Nothing, 1)),
+        _ => (mark(rest)?, 1),
+    };
+    let is_time = match mark {
+        Mark::Morning | Mark::Afternoon => (1..=HALF).contains(&hour),
+        Mark::Clock => true,
+        Mark::Hours => hour > HALF,
+        Mark::Nothing => minute.is_some() && sign != Some('.'),
+    };
+    let hour = match mark {
+        Mark::Morning => hour % HALF,
+        Mark::Afternoon => hour % HALF + HALF,
+        _ => hour,
+    };
+    let minute = minute.unwrap_or_default();
+    (is_time && hour < 2 * HALF && minute < 60).then_some(([hour, minute], own))
+}
+
+fn mark(text: &str) -> Option<Mark> {
+    let letters: String = text.chars().filter(|c| c.is_alphanumeric()).collect();
+    match letters.as_str() {
+        "am" => Some(Mark::Morning),
+        "pm" => Some(Mark::Afternoon),
+        "uhr" | "hrs" => Some(Mark::Clock),
+        "h" => Some(Mark::Hours),
+        _ => None,
+    }
+}
+
+/// Returns the ways to write a time.
+fn ways([hour, minute]: [u8; 2]) -> Vec<TermPhrase> {
+    let (half, letters) = if hour < HALF { ("am", "a m") } else { ("pm", "p m") };
+    let short = (hour + HALF - 1) % HALF + 1;
+    let mut ways = Vec::new();
+    if minute == 0 {
+        ways.extend([format!("{short} {half}"), format!("{short}{half}"), format!("{short} {letters}")]);
+        ways.extend([format!("{hour} uhr"), format!("{hour}h"), format!("{hour} h")]);
+    }
+    for way in [format!("{hour} {minute:02}"), format!("{hour:02} {minute:02}"), format!("{hour}h{minute:02}")] {
+        if !ways.contains(&way) {
+            ways.push(way);
+        }
+    }
+    ways.extend([half, letters].map(|half| format!("{short} {minute:02} {half}")));
+    ways.push(format!("{short} {minute:02}{half}"));
+    ways.iter().map(|way| written(way.split(' ').map(str::to_owned).collect())).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The ways to write the only time of a query.
+    fn ways_of(query: &str) -> Vec<String> {
+        let found: Vec<TimeInWords> = times(query);
+        assert!(found.len() <= 1, "{query}");
+        found.iter().flat_map(|time| &time.phrases).map(|phrase| phrase.terms.join(" ")).collect()
+    }
+
+    #[test]
+    fn a_time_is_written_in_24_hours_and_in_two_halves() {
+        let evening = ways_of("6 pm");
+        for way in ["6 pm", "6pm", "6 p m", "18 00", "18h", "18h00", "18 uhr", "6 00 pm", "6 00pm"] {
+            assert!(evening.contains(&way.to_owned()), "{way}: {evening:?}");
+        }
+        for query in ["6pm", "18:00", "18h", "18h00", "18 uhr", "18.00 uhr?", "6:00 p.m.", "6 p. m.", "(18:00)", "6.00pm"] {
+            assert_eq!(ways_of(query), evening, "{query}");
+        }
+        let morning = ways_of("9:05");
+        assert!(["9 05", "09 05", "9h05", "9 05 am"].iter().all(|way| morning.contains(&(*way).to_owned())), "{morning:?}");
+        assert!(!morning.iter().any(|way| way.contains("uhr")), "{morning:?}");
+    }
+
+    #[test]
+    fn noon_and_midnight_belong_to_the_half_that_they_begin() {
+        let has = |query: &str, way: &str| ways_of(query).contains(&way.to_owned());
+        assert!(has("12 pm", "12 00") && has("12 am", "0 00") && has("00:30", "12 30 am") && has("12:15", "12 15 pm"));
+    }
+
+    #[test]
+    fn other_numbers_are_not_times() {
+        for query in
+            ["18", "18.00", "6", "25:00", "13 pm", "12:60", "6 h", "16:9", "1:00:00", "10:30x", "6 ml", "118:00", "pm", ""]
+        {
+            assert_eq!(ways_of(query), [""; 0], "{query}");
+        }
+    }
+
+    #[test]
+    fn a_time_says_which_words_of_the_query_it_is() {
+        let found = times("the train at 6:30 p.m. please");
+        assert_eq!(found.iter().map(|time| (time.at, time.length)).collect::<Vec<_>>(), [(3, 4)]);
+    }
+}
