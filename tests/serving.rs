@@ -275,9 +275,9 @@ async fn send_unread(stream: &mut (impl AsyncRead + AsyncWrite + Unpin)) -> std:
     for _ in 0..UNREAD_BYTES >> 20 {
         stream.write_all(&[b'x'; 1 << 20]).await?;
     }
-    let mut answer = String::new();
-    stream.read_to_string(&mut answer).await?;
-    Ok(answer)
+    let mut response = String::new();
+    stream.read_to_string(&mut response).await?;
+    Ok(response)
 }
 
 #[tokio::test]
@@ -287,11 +287,11 @@ async fn a_client_that_is_still_sending_gets_the_response() {
     let plain = listen(1, PATIENCE, None).await;
     let secure = listen(1, PATIENCE, Some(Arc::new(Tls::open(&own.path, &own.key).unwrap()))).await;
     let mut stream = TcpStream::connect(plain.address).await.unwrap();
-    let answer = within("a response", send_unread(&mut stream)).await.unwrap();
-    assert!(answer.starts_with("HTTP/1.1 405"), "{answer}");
+    let response = within("a response", send_unread(&mut stream)).await.unwrap();
+    assert!(response.starts_with("HTTP/1.1 405"), "{response}");
     let mut stream = connect_tls(secure.address, &own, &[]).await.unwrap();
-    let answer = within("a response over TLS", send_unread(&mut stream)).await.unwrap();
-    assert!(answer.starts_with("HTTP/1.1 405"), "{answer}");
+    let response = within("a response over TLS", send_unread(&mut stream)).await.unwrap();
+    assert!(response.starts_with("HTTP/1.1 405"), "{response}");
 }
 
 #[tokio::test]
@@ -303,8 +303,8 @@ async fn a_connection_whose_request_is_discarded_gives_way_to_a_new_one() {
     within("a response", greedy.read_exact(&mut begin)).await.unwrap();
     let sending = tokio::spawn(async move { while greedy.write_all(&[b'x'; 1 << 10]).await.is_ok() {} });
     let mut next = TcpStream::connect(server.address).await.unwrap();
-    let answer = within("the next client is served", exchange(&mut next, "/")).await.unwrap();
-    assert!(answer.ends_with("hello"), "{answer}");
+    let response = within("the next client is served", exchange(&mut next, "/")).await.unwrap();
+    assert!(response.ends_with("hello"), "{response}");
     within("the greedy client is disconnected", sending).await.unwrap();
 }
 

@@ -155,9 +155,9 @@ fn check_marks(texts: &[&str], expect: &[(&str, &str, &[&str])]) {
         (0..).zip(texts).map(|(id, text): (u32, _)| json!({"id": id.to_string(), "text": text})).collect();
     fill(&client, "marks", &documents);
     for (query, document, expect) in expect {
-        let (status, answer) = client.post("/v1/collections/marks/search", &json!({"query": query, "include": ["passage"]}));
-        assert_eq!(status, 200, "{answer}");
-        let hit = answer["hits"].as_array().unwrap().iter().find(|hit| hit["id"] == *document).unwrap();
+        let (status, response) = client.post("/v1/collections/marks/search", &json!({"query": query, "include": ["passage"]}));
+        assert_eq!(status, 200, "{response}");
+        let hit = response["hits"].as_array().unwrap().iter().find(|hit| hit["id"] == *document).unwrap();
         let passage: Vec<char> = text(&hit["passage"], "text").chars().collect();
         let place = |mark: &Value, end: &str| usize::try_from(mark[end].as_u64().unwrap()).unwrap();
         let marks = hit["passage"]["marks"].as_array().unwrap().iter();

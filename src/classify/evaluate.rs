@@ -156,8 +156,8 @@ fn check(expected: &[u32], answered: &[Option<u32>], classes: usize) -> Result<(
     if expected.len() != answered.len() {
         return Err(ClassifyError::Length { what: "answers", expected: expected.len(), got: answered.len() });
     }
-    for (example, (class, answer)) in expected.iter().zip(answered).enumerate() {
-        if let Some(got) = [Some(*class), *answer].into_iter().flatten().find(|class| *class as usize >= classes) {
+    for (example, (class, predicted)) in expected.iter().zip(answered).enumerate() {
+        if let Some(got) = [Some(*class), *predicted].into_iter().flatten().find(|class| *class as usize >= classes) {
             return Err(ClassifyError::Label { example, got, labels: classes });
         }
     }

@@ -69,7 +69,8 @@ impl FromStr for ServerUrl {
     }
 }
 
-/// Checks that a key is valid in a header, or empty. The argument parser accepts any text, because it would print one that it refuses.
+/// Checks that a key is valid in a header, or empty. The argument parser accepts any text, because it would print one that it
+/// refuses.
 pub fn check_key(key: &Secret) -> Result<(), CliError> {
     let key = key.expose();
     let printable = key.bytes().all(|byte| byte == b' ' || byte.is_ascii_graphic());

@@ -287,9 +287,9 @@ impl Embedder {
         finder.topic(query, translations, weight)
     }
 
-    /// Returns how much a word of a text says, as a multiple of what an average token does: the sum over its tokens. `pieces` are the
-    /// text's tokens in order. Infinite if the model has no token of the word or no token table: it does not know rare words such as
-    /// most emoji, but they say more than those that all texts have.
+    /// Returns how much a word of a text says, as a multiple of what an average token does: the sum over its tokens. `pieces` are
+    /// the text's tokens in order. Infinite if the model has no token of the word or no token table: it does not know rare words
+    /// such as most emoji, but they say more than those that all texts have.
     pub fn weight(&self, word: &Range<usize>, pieces: &[(u32, Range<usize>)]) -> f32 {
         let Some(scorer) = &self.parts.scorer else { return f32::INFINITY };
         let from = pieces.partition_point(|(_, range)| range.end <= word.start);

@@ -54,7 +54,7 @@ pub async fn serve_file(Path(name): Path<String>, headers: HeaderMap) -> Result<
 
 async fn serve(name: &str, headers: &HeaderMap) -> Result<Response, ApiError> {
     match FILES.iter().find(|file| file.name == name) {
-        Some(file) => Ok(etags::answer(headers, &file.etag, file.content_type(), file.content)),
+        Some(file) => Ok(etags::serve(headers, &file.etag, file.content_type(), file.content)),
         None => Err(error::route_not_found().await),
     }
 }

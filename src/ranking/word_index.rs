@@ -227,8 +227,8 @@ impl WordIndex {
         Some(self.words.get(&word).is_some_and(is_in))
     }
 
-    /// Whether a word of a query, by its number, or a word that probably means the same is among the words of the collection. The word
-    /// must have no other forms.
+    /// Whether a word of a query, by its number, or a word that probably means the same is among the words of the collection. The
+    /// word must have no other forms.
     pub fn finds(&self, word: u32, translations: &Translations) -> bool {
         let expansion = |word| self.expansions.get(word, self.version, || self.expansion(word, &[], translations));
         self.has(word) || expansion(word.into()).words.iter().any(|(_, same)| *same >= PROBABLY)
@@ -299,8 +299,8 @@ impl WordIndex {
         SignificantWord { word: expansion.word, meanings }
     }
 
-    /// Finds the words of the collection that mean the same as a word of the question, or sound like it. `forms` are the numbers of
-    /// its other forms.
+    /// Finds the words of the collection that mean the same as a word of the question, or sound like it. `forms` are the numbers
+    /// of its other forms.
     fn expansion(&self, word: Word, forms: &[u32], translations: &Translations) -> Expansion {
         // The posting of each word found, with the probability in the lower half. The bits of probabilities sort like the
         // probabilities.

@@ -283,7 +283,7 @@ mod tests {
 
     #[test]
     fn a_word_without_spaces_is_searched_in_other_writings() {
-        let written = |query: &str| ways(query, "", |condition| matches!(condition, SearchCondition::OtherForm(_)));
+        let written = |query: &str| variants(query, "", |condition| matches!(condition, SearchCondition::OtherForm(_)));
         assert_eq!(written("らーめん 標籤"), [["ラー ーメ メン"], ["标签"]]);
         assert_eq!(written("昨日らーめんを食べた"), [[""; 0]; 0], "a longer text has words of its own");
     }

@@ -36,7 +36,7 @@ pub(super) fn times(normal: &str) -> Vec<TimeInWords> {
     let place = |(index, (time, own)): (usize, ([u8; 2], usize))| TimeInWords {
         at: count(&texts[..index]),
         length: count(&texts[index..index + own]),
-        phrases: ways(time),
+        phrases: notations(time),
     };
     found.map(place).collect()
 }
@@ -81,22 +81,22 @@ fn mark(text: &str) -> Option<Mark> {
 }
 
 /// Returns the ways to write a time.
-fn ways([hour, minute]: [u8; 2]) -> Vec<TermPhrase> {
+fn notations([hour, minute]: [u8; 2]) -> Vec<TermPhrase> {
     let (half, letters) = if hour < HALF { ("am", "a m") } else { ("pm", "p m") };
     let short = (hour + HALF - 1) % HALF + 1;
-    let mut ways = Vec::new();
+    let mut notations = Vec::new();
     if minute == 0 {
-        ways.extend([format!("{short} {half}"), format!("{short}{half}"), format!("{short} {letters}")]);
-        ways.extend([format!("{hour} uhr"), format!("{hour}h"), format!("{hour} h")]);
+        notations.extend([format!("{short} {half}"), format!("{short}{half}"), format!("{short} {letters}")]);
+        notations.extend([format!("{hour} uhr"), format!("{hour}h"), format!("{hour} h")]);
     }
-    for way in [format!("{hour} {minute:02}"), format!("{hour:02} {minute:02}"), format!("{hour}h{minute:02}")] {
-        if !ways.contains(&way) {
-            ways.push(way);
+    for notation in [format!("{hour} {minute:02}"), format!("{hour:02} {minute:02}"), format!("{hour}h{minute:02}")] {
+        if !notations.contains(&notation) {
+            notations.push(notation);
         }
     }
-    ways.extend([half, letters].map(|half| format!("{short} {minute:02} {half}")));
-    ways.push(format!("{short} {minute:02}{half}"));
-    ways.iter().map(|way| written(way.split(' ').map(str::to_owned).collect())).collect()
+    notations.extend([half, letters].map(|half| format!("{short} {minute:02} {half}")));
+    notations.push(format!("{short} {minute:02}{half}"));
+    notations.iter().map(|notation| written(notation.split(' ').map(str::to_owned).collect())).collect()
 }
 
 #[cfg(test)]
@@ -113,20 +113,23 @@ mod tests {
     #[test]
     fn a_time_is_written_in_24_hours_and_in_two_halves() {
         let evening = ways_of("6 pm");
-        for way in ["6 pm", "6pm", "6 p m", "18 00", "18h", "18h00", "18 uhr", "6 00 pm", "6 00pm"] {
-            assert!(evening.contains(&way.to_owned()), "{way}: {evening:?}");
+        for notation in ["6 pm", "6pm", "6 p m", "18 00", "18h", "18h00", "18 uhr", "6 00 pm", "6 00pm"] {
+            assert!(evening.contains(&notation.to_owned()), "{notation}: {evening:?}");
         }
         for query in ["6pm", "18:00", "18h", "18h00", "18 uhr", "18.00 uhr?", "6:00 p.m.", "6 p. m.", "(18:00)", "6.00pm"] {
             assert_eq!(ways_of(query), evening, "{query}");
         }
         let morning = ways_of("9:05");
-        assert!(["9 05", "09 05", "9h05", "9 05 am"].iter().all(|way| morning.contains(&(*way).to_owned())), "{morning:?}");
-        assert!(!morning.iter().any(|way| way.contains("uhr")), "{morning:?}");
+        assert!(
+            ["9 05", "09 05", "9h05", "9 05 am"].iter().all(|notation| morning.contains(&(*notation).to_owned())),
+            "{morning:?}"
+        );
+        assert!(!morning.iter().any(|notation| notation.contains("uhr")), "{morning:?}");
     }
 
     #[test]
     fn noon_and_midnight_belong_to_the_half_that_they_begin() {
-        let has = |query: &str, way: &str| ways_of(query).contains(&way.to_owned());
+        let has = |query: &str, notation: &str| ways_of(query).contains(&notation.to_owned());
         assert!(has("12 pm", "12 00") && has("12 am", "0 00") && has("00:30", "12 30 am") && has("12:15", "12 15 pm"));
     }
 

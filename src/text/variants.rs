@@ -34,8 +34,8 @@ static FORMS_OF: LazyLock<FxHashMap<char, Vec<Forms>>> = LazyLock::new(|| {
     forms_of
 });
 
-/// Returns the other forms of a word in Chinese characters or in one kind of kana, the likeliest ones if there are many. Other words have
-/// none.
+/// Returns the other forms of a word in Chinese characters or in one kind of kana, the likeliest ones if there are many. Other
+/// words have none.
 pub(super) fn other_forms(word: &str) -> Vec<String> {
     if word.is_ascii() || word.chars().nth(CHARS_MAX).is_some() {
         return Vec::new();

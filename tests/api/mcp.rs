@@ -329,10 +329,10 @@ async fn malformed_messages_are_refused_like_any_invalid_request() {
     server.send(plain).await.assert_error(415, "unsupported_media_type", "content-type", &["application/json"]);
     let unknown = Request::post("/mcp").header("content-type", "application/json").header("mcp-protocol-version", "1999-01-01");
     let unknown = unknown.body(Body::from(message("ping", &json!({})).to_string())).expect("a request");
-    let answer = server.send(unknown).await;
+    let response = server.send(unknown).await;
     // The protocol requires this status.
-    assert_eq!((answer.status, &answer.body["error"]["code"]), (400, &json!(-32600)), "{}", answer.text);
-    assert!(answer.text.contains("1999-01-01"), "{}", answer.text);
+    assert_eq!((response.status, &response.body["error"]["code"]), (400, &json!(-32600)), "{}", response.text);
+    assert!(response.text.contains("1999-01-01"), "{}", response.text);
 }
 
 #[tokio::test(flavor = "multi_thread")]

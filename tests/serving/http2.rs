@@ -98,8 +98,8 @@ async fn an_http_2_client_that_is_still_sending_gets_the_response_and_may_go_on(
     };
     let body = Body::from_stream(futures::stream::iter(0..PIECES).map(piece));
     let request = Request::post("http://localhost/").body(body).unwrap();
-    let answer = within("a response", client.send_request(request)).await.unwrap();
-    assert_eq!(answer.status(), 405);
+    let response = within("a response", client.send_request(request)).await.unwrap();
+    assert_eq!(response.status(), 405);
     within("the whole request is sent", async {
         while sent.load(Ordering::Relaxed) < PIECES {
             tokio::time::sleep(Duration::from_millis(5)).await;

@@ -129,7 +129,7 @@ impl RequestCorpus {
     pub fn take_language(&mut self, option: &str) -> Result<(), CliError> {
         let Some(file) = &self.file else { return Ok(()) };
         match self.languages.as_slice() {
-            [one] => Language::from_tag(one).map(drop).map_err(|error| CliError::Usage(format!("{option} {error}")))?,
+            [tag] => Language::from_tag(tag).map(drop).map_err(|error| CliError::Usage(format!("{option} {error}")))?,
             _ => {
                 let problem = format!("TMX names the language of each sentence: give the one of {} with {option}", file.name);
                 return Err(CliError::Usage(problem));
@@ -144,7 +144,7 @@ impl RequestCorpus {
     /// The language of all texts, if there is only one.
     pub fn only_language(&self) -> Option<&str> {
         match self.languages.as_slice() {
-            [one] => Some(one),
+            [tag] => Some(tag),
             _ => None,
         }
     }

@@ -180,7 +180,7 @@ fn add_examples(declared: &Operation, operation: &mut Value) {
 
 /// Serves the document, or 304 if the client already has it.
 pub async fn serve_document(State(api): State<Api>, headers: HeaderMap) -> Response {
-    etags::answer(&headers, &api.description.etag, "application/json", api.description.text.as_str())
+    etags::serve(&headers, &api.description.etag, "application/json", api.description.text.as_str())
 }
 
 /// Serves the list of error codes, to which the member `type` of every problem points.

@@ -21,7 +21,7 @@ pub fn is_known(headers: &HeaderMap, etag: &str) -> bool {
 }
 
 /// A content, or 304 if the client already has it. Clients ask each time, so that none mixes the contents of two versions.
-pub fn answer(headers: &HeaderMap, etag: &str, media_type: &'static str, content: impl IntoResponse) -> Response {
+pub fn serve(headers: &HeaderMap, etag: &str, media_type: &'static str, content: impl IntoResponse) -> Response {
     let described = [(ETAG, etag), (CACHE_CONTROL, "no-cache")];
     if is_known(headers, etag) {
         return (StatusCode::NOT_MODIFIED, described).into_response();

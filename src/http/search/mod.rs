@@ -73,8 +73,8 @@ pub async fn search_documents(
     let explain = body.explain.unwrap_or_default();
     let collection = api.service.collection(&collection)?;
     let request = checks::check(body, &collection.row(), api.service.limits())?;
-    let answer = collection.search(request).await?;
-    let (result, hits) = split_hits(answer, explain);
+    let results = collection.search(request).await?;
+    let (result, hits) = split_hits(results, explain);
     Ok(Streamed::with_items(&SearchResult { took_ms: elapsed_ms(started), ..result }, hits))
 }
 

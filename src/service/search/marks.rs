@@ -13,8 +13,8 @@ use crate::service::error::Error;
 
 /// Maximum number of letters after a short word that may be its ending. With more letters it is another word.
 const ENDING_MAX: usize = 3;
-/// Minimum weight of a word that means a word of the query (`Embedder::weight`). Among English passages, "el" is so rare that it is
-/// significant in a query, but "the" says nothing.
+/// Minimum weight of a word that means a word of the query (`Embedder::weight`). Among English passages, "el" is so rare that it
+/// is significant in a query, but "the" says nothing.
 const MEANING_WEIGHT_MIN: f32 = 0.3;
 
 /// The query's tokens and words in the model, to mark what matches them.
