@@ -32,6 +32,7 @@ pub mod projection;
 pub mod quota_owner;
 pub mod relevance;
 pub mod request_key;
+mod scalar_list;
 pub mod search;
 pub mod secret;
 pub mod selection;
@@ -83,6 +84,7 @@ pub use projection::{Projection, ProjectionCenter, ProjectionRequest, Projection
 pub use quota_owner::QuotaOwner;
 pub use relevance::RelevanceWeights;
 pub use request_key::RequestKey;
+pub use scalar_list::ScalarList;
 pub use search::{
     BoostedScore, DenseMethod, ExampleSet, Examples, Fusion, GroupKey, Grouping, Hit, HitParts, HitPassage, HitRanks,
     PassageMark, PreferredLanguage, QueryOptions, RankedScore, SearchMode, SearchModeName, SearchParameters, SearchRequest,

@@ -5,7 +5,7 @@ use serde::de::Error as _;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use serde_json::{Value, json};
 
-use super::{Field, Filter, MetadataPath, Relation, Scalar, Test};
+use super::{Field, Filter, MetadataPath, Relation, Scalar, ScalarList, Test};
 
 impl Serialize for Filter {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
@@ -50,7 +50,7 @@ fn read(value: &Value) -> Option<Filter> {
         ("not", filter) => Filter::Not(Box::new(read(filter)?)),
         ("field", field) => {
             let value = parts.get(3)?;
-            let values = || value.as_array()?.iter().map(read_scalar).collect::<Option<Vec<_>>>();
+            let values = || value.as_array()?.iter().map(read_scalar).collect::<Option<ScalarList>>();
             let test = match parts.get(2)?.as_str()? {
                 "eq" => Test::Eq(read_scalar(value)?),
                 "ne" => Test::Ne(read_scalar(value)?),
@@ -112,12 +112,12 @@ mod tests {
         let text = |text: &str| Scalar::Text(text.to_owned());
         let fields = [
             Filter::Field(Field::Id, Test::Prefix("é".to_owned())),
-            Filter::Field(Field::Language, Test::In(vec![text("fr"), text("ja")])),
+            Filter::Field(Field::Language, Test::In(vec![text("fr"), text("ja")].into())),
             Filter::Field(Field::CreatedAt, Test::Compare(Relation::Gte, Scalar::Integer(i64::MIN))),
             Filter::Field(Field::UpdatedAt, Test::Compare(Relation::Lt, Scalar::Integer(7))),
             Filter::Field(path(&["id"]), Test::Eq(Scalar::Real(0.1 + 0.2))),
             Filter::Field(path(&["a.b", "c\\"]), Test::Ne(Scalar::Bool(false))),
-            Filter::Field(path(&["tags"]), Test::Any(vec![text("x"), Scalar::Integer(1)])),
+            Filter::Field(path(&["tags"]), Test::Any(vec![text("x"), Scalar::Integer(1)].into())),
             Filter::Field(path(&["x"]), Test::Exists(false)),
         ];
         let filter = Filter::And(vec![Filter::Or(fields.to_vec()), Filter::Not(Box::default())]);

@@ -270,11 +270,11 @@ mod tests {
         };
         check(&["year"], Test::Eq(Scalar::Integer(2020)), true);
         check(&["year"], Test::Eq(Scalar::Real(0.5)), true);
-        check(&["year"], Test::In(vec![Scalar::Integer(1), text("x"), Scalar::Bool(true)]), true);
+        check(&["year"], Test::In(vec![Scalar::Integer(1), text("x"), Scalar::Bool(true)].into()), true);
         check(&["year"], Test::Compare(Relation::Gte, Scalar::Integer(2020)), true);
         check(&["author's", "name"], Test::Prefix("A".to_owned()), true);
         check(&["author's", "name"], Test::Compare(Relation::Lt, text("x")), true);
-        check(&["year"], Test::Any(vec![Scalar::Integer(1)]), false);
+        check(&["year"], Test::Any(vec![Scalar::Integer(1)].into()), false);
         check(&["other"], Test::Eq(Scalar::Integer(1)), false);
     }
 

@@ -313,7 +313,7 @@ over_both_engines! {
         let responses = || [
             count(&year, Test::Eq(Scalar::Integer(2020))),
             count(&year, Test::Compare(Relation::Gte, Scalar::Integer(2000))),
-            count(&year, Test::In(vec![Scalar::Text("2020".to_owned()), Scalar::Real(2020.0)])),
+            count(&year, Test::In(vec![Scalar::Text("2020".to_owned()), Scalar::Real(2020.0)].into())),
             count(&year, Test::Ne(Scalar::Integer(2020))),
             count(&name, Test::Prefix("A".to_owned())),
         ];

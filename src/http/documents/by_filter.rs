@@ -292,7 +292,7 @@ fn with_ids(ids: &[String]) -> Result<Filter, ApiError> {
     check_count("/ids", ids.len(), VALUES_MAX, "ids")?;
     let text = |id: DocumentId| Scalar::Text(id.as_str().to_owned());
     let ids = check_each("/ids", ids, |pointer, id| check_parsed(pointer, DocumentId::parse(id).map(text)))?;
-    Ok(Filter::Field(Field::Id, Test::In(ids)))
+    Ok(Filter::Field(Field::Id, Test::In(ids.into())))
 }
 
 fn decode_position(list: &str, text: &str) -> Result<ScrollPosition, ApiError> {
