@@ -7,11 +7,13 @@ use std::time::{Duration, Instant};
 use dragoman::domain::{
     Collection, CollectionName, Job, JobId, JobProgress, JobStatus, JobType, JobUnit, Metadata, Metric, Page, Precondition,
 };
-use dragoman::storage::{CatalogPart, JobOwnership, Postgres, PostgresCatalog, PostgresOptions, PostgresServer, Storage};
-use dragoman::store::StoreError;
+use dragoman::storage::{
+    CatalogPart, JobOwnership, NearestSearch, Postgres, PostgresCatalog, PostgresOptions, PostgresServer, Scope, Storage,
+};
+use dragoman::store::{PreparedDocument, SearchFilter, StoreError};
 use postgres::{Client, NoTls};
 
-use crate::contract::{DIMENSION, WRITES_MAX, collection, document, id, terms_of};
+use crate::contract::{DIMENSION, WRITES_MAX, collection, document, embedding, id, terms_of};
 use crate::postgres_server::Database;
 
 /// The lock that all servers of a database share.
@@ -246,6 +248,20 @@ fn leftover_collections_are_removed_only_when_empty() {
     let left = client.query("select id from dragoman.collections", &[]).unwrap();
     assert_eq!(left.iter().map(|row| row.get::<_, String>(0)).collect::<Vec<_>>(), [full.id.0.as_str()]);
     assert!(engine(&server, &full).get(&id("a")).unwrap().is_some());
+}
+
+#[test]
+fn pgvector_may_be_in_a_schema_outside_of_the_search_path() {
+    let options = Database::shared().0.own();
+    let mut client = Client::connect(&options.url, NoTls).unwrap();
+    client.batch_execute("create schema \"the extensions\"; alter extension vector set schema \"the extensions\"").unwrap();
+    let server = server(&options);
+    let engine = engine(&server, &named("one"));
+    let stored = PreparedDocument { embedding: Some(embedding(1.0)), ..document("a", "text") };
+    engine.upsert_if(vec![stored], Precondition::None).unwrap();
+    let (query, filter) = (embedding(1.0), SearchFilter::default());
+    let found = engine.nearest(&NearestSearch::passages(&query, 1, Scope { filter: &filter, words: None }, 96)).unwrap();
+    assert!((found.neighbors[0].score - 1.0).abs() < 1e-6, "{:?}", found.neighbors[0].score);
 }
 
 #[test]

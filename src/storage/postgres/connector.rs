@@ -21,6 +21,13 @@ const REPLICA_TIMEOUT: Duration = Duration::from_secs(2);
 const KEEPALIVE_SETTINGS: &str = "set tcp_keepalives_idle = 10; set tcp_keepalives_interval = 5; set tcp_keepalives_count = 4;
     set idle_in_transaction_session_timeout = '60s'";
 
+/// Makes the types and operators of pgvector visible if it is installed in a schema that is not in the search path, as some
+/// hosted databases do.
+const FIND_PGVECTOR: &str = "
+    select set_config('search_path', concat_ws(', ', nullif(current_setting('search_path'), ''), quote_ident(nspname)), false)
+    from pg_extension join pg_namespace on pg_namespace.oid = extnamespace
+    where extname = 'vector' and nspname <> all (current_schemas(true))";
+
 /// Makes and checks connections.
 #[derive(Clone)]
 pub(super) struct Manager {
@@ -88,6 +95,7 @@ impl ManageConnection for Manager {
             "select set_config('synchronous_commit', 'on', false) where current_setting('synchronous_commit') = 'off'",
         )?;
         client.batch_execute(KEEPALIVE_SETTINGS)?;
+        client.batch_execute(FIND_PGVECTOR)?;
         if self.read_only {
             client.batch_execute("set default_transaction_read_only = on")?;
         }
