@@ -13,8 +13,15 @@ use crate::store::StoreError;
 
 /// How long a server may take to accept a connection.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
+/// The same if there are other hosts to try: after a failover, the former primary is one of them.
+const HOST_TIMEOUT: Duration = Duration::from_secs(3);
 /// The same for a replica, and how long its machine may be silent. It is short because the primary can answer instead.
 const REPLICA_TIMEOUT: Duration = Duration::from_secs(2);
+/// How long an idle connection may be silent before its machine is asked for a sign of life, and how long that, or the
+/// confirmation of what was sent, may take. The system's own limits are two hours and a quarter of an hour: so long a server
+/// would wait for a primary that has lost power, although its replica has replaced it.
+const IDLE_MAX: Duration = Duration::from_secs(10);
+const SILENCE_MAX: Duration = Duration::from_secs(15);
 
 /// A transaction locks rows that other servers wait for. So these settings make the database notice within half a minute that a
 /// machine is gone, and end the transaction of a process that hangs.
@@ -43,7 +50,14 @@ impl Manager {
         let mut config: Config = url
             .parse()
             .map_err(|source| StoreError::UnsuitableServer { problem: format!("its address cannot be read: {source}") })?;
-        config.application_name("dragoman").connect_timeout(CONNECT_TIMEOUT);
+        let is_alone = config.get_hosts().len() < 2;
+        config
+            .application_name("dragoman")
+            .connect_timeout(if is_alone { CONNECT_TIMEOUT } else { HOST_TIMEOUT })
+            .tcp_user_timeout(SILENCE_MAX)
+            .keepalives_idle(IDLE_MAX)
+            .keepalives_interval(Duration::from_secs(5))
+            .keepalives_retries(3);
         if config.get_hosts().iter().all(|host| matches!(host, Host::Unix(_))) {
             config.ssl_mode(SslMode::Disable);
         }
@@ -113,5 +127,28 @@ impl ManageConnection for Manager {
 
     fn has_broken(&self, session: &mut Session) -> bool {
         session.is_broken()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn config(url: &str) -> Config {
+        Manager::new(url, &Tls::trusting(None).unwrap()).unwrap().config
+    }
+
+    #[test]
+    fn a_primary_that_has_lost_power_is_noticed_within_half_a_minute() {
+        let config = config("postgres://dragoman@one.example/db");
+        let silence = *config.get_tcp_user_timeout().unwrap();
+        assert!(config.get_keepalives() && config.get_keepalives_idle() + silence <= Duration::from_secs(30), "{config:?}");
+    }
+
+    #[test]
+    fn one_of_several_hosts_has_less_time_to_accept_a_connection() {
+        let connect_timeout = |url: &str| *config(url).get_connect_timeout().unwrap();
+        let (one, two) = ("postgres://dragoman@one.example/db", "postgres://dragoman@one.example,two.example/db");
+        assert!(connect_timeout(two) * 3 <= connect_timeout(one));
     }
 }
