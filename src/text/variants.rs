@@ -1,6 +1,7 @@
 //! Finds the other forms of words in Chinese characters and kana: simplified, traditional and Japanese characters, hiragana and
 //! katakana.
 
+use std::ops::RangeInclusive;
 use std::sync::LazyLock;
 
 use rustc_hash::FxHashMap;
@@ -11,8 +12,9 @@ const TABLE: &str = include_str!("variants.txt");
 const CHARS_MAX: usize = 8;
 /// Maximum number of forms of a word in one writing. A simplified character may stand for several traditional ones.
 const FORMS_MAX: usize = 8;
-/// Distance between a character of hiragana and that of katakana.
-const KANA_DISTANCE: u32 = 0x60;
+/// The characters of hiragana, and those of katakana in the same order.
+const HIRAGANA: RangeInclusive<char> = '\u{3041}'..='\u{3096}';
+const KATAKANA: RangeInclusive<char> = '\u{30a1}'..='\u{30f6}';
 
 /// A character in traditional, simplified and Japanese writing.
 type Forms = [char; 3];
@@ -89,15 +91,14 @@ fn written(c: char, writing: usize) -> Vec<char> {
 
 /// Returns a word of hiragana in katakana, or the other way round. A single character is rather a particle.
 fn other_kana(word: &str) -> Option<String> {
-    let (mut characters, first) = (word.chars(), word.chars().next()?);
-    let (is_own, to): (fn(char) -> bool, fn(u32) -> u32) = match first {
-        '\u{3041}'..='\u{3096}' => (|c| matches!(c, '\u{3041}'..='\u{3096}' | 'ー'), |code| code + KANA_DISTANCE),
-        '\u{30a1}'..='\u{30f6}' => (|c| matches!(c, '\u{30a1}'..='\u{30f6}' | 'ー'), |code| code - KANA_DISTANCE),
-        _ => return None,
+    let first = word.chars().next()?;
+    let both = [(HIRAGANA, KATAKANA), (KATAKANA, HIRAGANA)];
+    let (own, other) = both.into_iter().find(|(own, _)| own.contains(&first))?;
+    let written = |c: char| match own.contains(&c) {
+        true => char::from_u32(u32::from(c) - u32::from(*own.start()) + u32::from(*other.start())),
+        false => (c == 'ー').then_some(c),
     };
-    let is_word = word.chars().nth(1).is_some() && characters.all(is_own);
-    let other = |c: char| if c == 'ー' { Some(c) } else { char::from_u32(to(u32::from(c))) };
-    is_word.then(|| word.chars().filter_map(other).collect())
+    if word.chars().nth(1).is_some() { word.chars().map(written).collect() } else { None }
 }
 
 #[cfg(test)]
