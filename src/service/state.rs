@@ -93,6 +93,8 @@ pub(crate) struct State {
     pub(super) names_lock: Arc<tokio::sync::Mutex<()>>,
     /// Bounds the threads that block in writes, so that searches always find one.
     pub(super) write_threads: Arc<Semaphore>,
+    /// Bounds the searches that run at once, over all collections, because each takes memory in proportion to its collection.
+    pub(super) search_permits: Arc<Semaphore>,
     /// Bounds the background batches at the encoder, over all collections.
     pub(super) background_permits: Arc<Semaphore>,
     pub(super) stopping: Arc<AtomicBool>,

@@ -65,7 +65,7 @@ impl CollectionHandle {
     /// Runs several searches, embedding their texts together. Returns the results in order. If one search fails, the whole
     /// batch fails with the first error and the position of that search.
     pub async fn search_batch(&self, requests: Vec<SearchRequest>) -> Result<Vec<SearchResults>, Error> {
-        let (collection, state) = (self.open(), &self.service.state);
+        let (collection, state) = (&self.open(), &self.service.state);
         state.check_running()?;
         let options = match options::possible(&requests, &state.embedder) {
             possible if possible.is_empty() => HashSet::new(),
@@ -96,9 +96,13 @@ impl CollectionHandle {
         let searches = requests.into_iter().zip(queries).zip(parts).enumerate().map(|(index, ((request, query), embedded))| {
             let budget = Arc::clone(&budget);
             let embedder = state.embedder.clone();
-            let searching =
-                collection.read(move |collection| search_open(collection, &request, (query, embedded), &embedder, &budget));
             async move {
+                let permit = Arc::clone(&state.search_permits).acquire_owned().await.map_err(|_| Error::Stopping)?;
+                let searching = collection.read(move |collection| {
+                    // Held until the search ends, even if its caller is gone.
+                    let _permit = permit;
+                    search_open(collection, &request, (query, embedded), &embedder, &budget)
+                });
                 let mut results = searching.await.map_err(|error| in_batch(index, error))?;
                 results.statistics.embedding_ms = embedding_ms;
                 Ok(results)
@@ -178,4 +182,30 @@ impl OpenCollection {
 
 fn milliseconds(since: Instant) -> f64 {
     since.elapsed().as_secs_f64() * 1e3
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+    use crate::domain::{CollectionName, NewCollection, SearchTarget};
+    use crate::service::{Parts, Service};
+
+    #[tokio::test(flavor = "multi_thread")]
+    async fn a_search_waits_while_as_many_as_permitted_are_running() {
+        let data = tempfile::tempdir().unwrap();
+        let (data_dir, embedder) = (data.path().to_owned(), Embedder::fake(64));
+        let service = Service::open(Parts { data_dir, embedder, limits: Default::default(), power_safe: false }).unwrap();
+        let name = CollectionName::parse("news").unwrap();
+        service.create_collection(NewCollection::new(name.clone()), None).await.unwrap();
+        let permits = Arc::clone(&service.state.search_permits);
+        let running = permits.acquire_many(permits.available_permits() as u32).await.unwrap();
+        let collection = service.collection(&name).unwrap();
+        let mut search =
+            tokio::spawn(async move { collection.search(SearchRequest::new(SearchTarget::Text("rain".to_owned()), 1)).await });
+        assert!(tokio::time::timeout(Duration::from_millis(300), &mut search).await.is_err());
+        drop(running);
+        assert_eq!(search.await.unwrap().unwrap().hits.len(), 0);
+    }
 }
