@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize, Serializer};
 use serde_json::Value;
 
 use super::names::names;
-use super::scalar_list::{ScalarList, ValueKey};
+use super::scalar::{Scalar, ScalarList, ValueKey};
 use super::{DocumentHead, DocumentId, Language, Metadata, timestamps};
 
 /// A tree of conditions. The default matches every document.
@@ -85,20 +85,6 @@ impl Relation {
             Self::Lte => "<=",
         }
     }
-}
-
-/// A value that can be compared.
-#[derive(Debug, Clone, PartialEq, Serialize)]
-#[serde(untagged)]
-pub enum Scalar {
-    /// A string.
-    Text(String),
-    /// An integer.
-    Integer(i64),
-    /// A number with a fraction.
-    Real(f64),
-    /// A boolean.
-    Bool(bool),
 }
 
 /// The path of a metadata value: keys from the outermost to the innermost, at least one and none empty. The catalog stores it

@@ -32,7 +32,7 @@ pub mod projection;
 pub mod quota_owner;
 pub mod relevance;
 pub mod request_key;
-mod scalar_list;
+mod scalar;
 pub mod search;
 pub mod secret;
 pub mod selection;
@@ -66,7 +66,7 @@ pub use evaluation::{
     Calibration, CalibrationBin, ConfusionCell, Evaluation, EvaluationScores, LabelEvaluation, LanguageEvaluation, LanguageGap,
     MajorityLabel, TransferGap,
 };
-pub use filter::{Field, Filter, MetadataPath, Relation, Scalar, SearchFilter, Test};
+pub use filter::{Field, Filter, MetadataPath, Relation, SearchFilter, Test};
 pub use hexadecimal::hex;
 pub use histogram::{DocumentCount, FacetBucket, FacetStats, HistogramInterval, NumberOrTime, ValueSummary};
 pub use ids::{CollectionId, CollectionName, DocumentId, InvalidId, PassageId, Sequence};
@@ -84,7 +84,7 @@ pub use projection::{Projection, ProjectionCenter, ProjectionRequest, Projection
 pub use quota_owner::QuotaOwner;
 pub use relevance::RelevanceWeights;
 pub use request_key::RequestKey;
-pub use scalar_list::ScalarList;
+pub use scalar::{Scalar, ScalarList};
 pub use search::{
     BoostedScore, DenseMethod, ExampleSet, Examples, Fusion, GroupKey, Grouping, Hit, HitParts, HitPassage, HitRanks,
     PassageMark, PreferredLanguage, QueryOptions, RankedScore, SearchMode, SearchModeName, SearchParameters, SearchRequest,

@@ -1,15 +1,29 @@
-//! A list of values that a field is compared with. A long one is sorted once, because a boost looks every candidate up in it.
+//! The values that a field is compared with. A long list is sorted once, because a boost looks every candidate up in it.
 
 use std::ops::Deref;
 use std::sync::OnceLock;
 
+use serde::Serialize;
 use serde_json::Value;
 
-use super::Scalar;
 use super::metadata::whole;
 
 /// Up to this many values, comparing each is faster than a binary search.
 const ONE_BY_ONE_MAX: usize = 16;
+
+/// A value that can be compared.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+#[serde(untagged)]
+pub enum Scalar {
+    /// A string.
+    Text(String),
+    /// An integer.
+    Integer(i64),
+    /// A number with a fraction.
+    Real(f64),
+    /// A boolean.
+    Bool(bool),
+}
 
 /// Values in the order given.
 #[derive(Debug, Clone, Default)]
