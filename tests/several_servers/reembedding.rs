@@ -33,6 +33,18 @@ fn reembed(client: &Client) -> String {
     format!("/v1/jobs/{}", job["id"].as_str().unwrap())
 }
 
+/// Starts two servers with different models, fills the collection through the first, and starts its re-embedding through the
+/// second. Returns them, their clients, and the path of the running job.
+fn start_reembedding(documents: usize) -> (Servers, [Client; 2], String) {
+    let mut servers = Servers::of(OLD, 1);
+    servers.add_of(NEW);
+    let [one, other] = servers.clients();
+    fill(&one, documents);
+    let job = reembed(&other);
+    other.wait_until("it runs", |client| client.get(&job).1["progress"]["done"].as_u64() > Some(0));
+    (servers, [one, other], job)
+}
+
 fn ended(client: &Client, job: &str) -> Value {
     let over = |client: &Client| !["queued", "running"].contains(&client.get(job).1["status"].as_str().unwrap_or("queued"));
     client.wait_until("the job ends", over);
@@ -302,12 +314,7 @@ fn a_kill_around_the_swap_leaves_a_collection_with_a_single_model() {
 #[test]
 fn a_reembedding_whose_replacement_the_database_has_lost_begins_again() {
     const FILLED: usize = 2_000;
-    let mut servers = Servers::of(OLD, 1);
-    servers.add_of(NEW);
-    let [one, other] = servers.clients();
-    fill(&one, FILLED);
-    let job = reembed(&other);
-    other.wait_until("it runs", |client| client.get(&job).1["progress"]["done"].as_u64() > Some(0));
+    let (mut servers, [_, other], job) = start_reembedding(FILLED);
     // As if a replica had become the primary before it had the replacement.
     let lost = "do $$ declare lost bigint; begin
         select key into strict lost from dragoman.collections where id not in (select id from dragoman.catalog) for update;
@@ -324,12 +331,7 @@ fn a_reembedding_whose_replacement_the_database_has_lost_begins_again() {
 #[test]
 fn canceling_through_another_server_keeps_only_the_old_embeddings() {
     const FILLED: usize = 2_000;
-    let mut servers = Servers::of(OLD, 1);
-    servers.add_of(NEW);
-    let [one, other] = servers.clients();
-    fill(&one, FILLED);
-    let job = reembed(&other);
-    other.wait_until("it runs", |client| client.get(&job).1["progress"]["done"].as_u64() > Some(0));
+    let (servers, [one, other], job) = start_reembedding(FILLED);
     assert_eq!(one.send("POST", &format!("{job}/cancel"), &json!({})).0, 200);
     let ended = ended(&one, &job);
     check_whole(&one, FILLED, OLD);
@@ -345,12 +347,7 @@ fn canceling_through_another_server_keeps_only_the_old_embeddings() {
 
 #[test]
 fn a_collection_deleted_through_another_server_is_not_revived() {
-    let mut servers = Servers::of(OLD, 1);
-    servers.add_of(NEW);
-    let [one, other] = servers.clients();
-    fill(&one, 1_000);
-    let job = reembed(&other);
-    other.wait_until("it runs", |client| client.get(&job).1["progress"]["done"].as_u64() > Some(0));
+    let (servers, [one, other], job) = start_reembedding(1_000);
     assert_eq!(one.try_delete(NEWS).unwrap().0, 204);
     create(&one, "news");
     let ended = ended(&other, &job);
