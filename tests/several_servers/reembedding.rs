@@ -314,7 +314,7 @@ fn a_kill_around_the_swap_leaves_a_collection_with_a_single_model() {
 #[test]
 fn a_reembedding_whose_replacement_the_database_has_lost_begins_again() {
     const FILLED: usize = 2_000;
-    let (mut servers, [_, other], job) = start_reembedding(FILLED);
+    let (servers, [_, other], job) = start_reembedding(FILLED);
     // As if a replica had become the primary before it had the replacement.
     let lost = "do $$ declare lost bigint; begin
         select key into strict lost from dragoman.collections where id not in (select id from dragoman.catalog) for update;
@@ -331,7 +331,7 @@ fn a_reembedding_whose_replacement_the_database_has_lost_begins_again() {
 #[test]
 fn canceling_through_another_server_keeps_only_the_old_embeddings() {
     const FILLED: usize = 2_000;
-    let (servers, [one, other], job) = start_reembedding(FILLED);
+    let (servers, [one, _], job) = start_reembedding(FILLED);
     assert_eq!(one.send("POST", &format!("{job}/cancel"), &json!({})).0, 200);
     let ended = ended(&one, &job);
     check_whole(&one, FILLED, OLD);
