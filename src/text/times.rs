@@ -33,9 +33,9 @@ pub(super) fn times(normal: &str) -> Vec<TimeInWords> {
     let texts: Vec<&str> = normal.split_whitespace().collect();
     let count = |texts: &[&str]| texts.iter().map(|text| runs(text).count()).sum::<usize>();
     let found = (0..texts.len()).filter_map(|index| Some((index, time(&texts[index..])?)));
-    let place = |(index, (time, own)): (usize, ([u8; 2], usize))| TimeInWords {
+    let place = |(index, (time, taken)): (usize, ([u8; 2], usize))| TimeInWords {
         at: count(&texts[..index]),
-        length: count(&texts[index..index + own]),
+        length: count(&texts[index..index + taken]),
         phrases: notations(time),
     };
     found.map(place).collect()
@@ -50,7 +50,7 @@ fn time(texts: &[&str]) -> Option<([u8; 2], usize)> {
     let digits = sign.and_then(|_| rest.get(1..3)).filter(|digits| digits.bytes().all(|digit| digit.is_ascii_digit()));
     let minute: Option<u8> = digits.and_then(|digits| digits.parse().ok());
     let rest = if minute.is_some() { &rest[3..] } else { rest };
-    let (mark, own) = match rest {
+    let (mark, taken) = match rest {
         "" => (1..=2).find_map(|count| Some((mark(&texts.get(1..=count)?.concat())?, count + 1))).unwrap_or((Mark::Nothing, 1)),
         _ => (mark(rest)?, 1),
     };
@@ -66,7 +66,7 @@ fn time(texts: &[&str]) -> Option<([u8; 2], usize)> {
         _ => hour,
     };
     let minute = minute.unwrap_or_default();
-    (is_time && hour < 2 * HALF && minute < 60).then_some(([hour, minute], own))
+    (is_time && hour < 2 * HALF && minute < 60).then_some(([hour, minute], taken))
 }
 
 fn mark(text: &str) -> Option<Mark> {
@@ -104,7 +104,7 @@ mod tests {
     use super::*;
 
     /// The ways to write the only time of a query.
-    fn ways_of(query: &str) -> Vec<String> {
+    fn notations_of(query: &str) -> Vec<String> {
         let found: Vec<TimeInWords> = times(query);
         assert!(found.len() <= 1, "{query}");
         found.iter().flat_map(|time| &time.phrases).map(|phrase| phrase.terms.join(" ")).collect()
@@ -112,14 +112,14 @@ mod tests {
 
     #[test]
     fn a_time_is_written_in_24_hours_and_in_two_halves() {
-        let evening = ways_of("6 pm");
+        let evening = notations_of("6 pm");
         for notation in ["6 pm", "6pm", "6 p m", "18 00", "18h", "18h00", "18 uhr", "6 00 pm", "6 00pm"] {
             assert!(evening.contains(&notation.to_owned()), "{notation}: {evening:?}");
         }
         for query in ["6pm", "18:00", "18h", "18h00", "18 uhr", "18.00 uhr?", "6:00 p.m.", "6 p. m.", "(18:00)", "6.00pm"] {
-            assert_eq!(ways_of(query), evening, "{query}");
+            assert_eq!(notations_of(query), evening, "{query}");
         }
-        let morning = ways_of("9:05");
+        let morning = notations_of("9:05");
         assert!(
             ["9 05", "09 05", "9h05", "9 05 am"].iter().all(|notation| morning.contains(&(*notation).to_owned())),
             "{morning:?}"
@@ -129,7 +129,7 @@ mod tests {
 
     #[test]
     fn noon_and_midnight_belong_to_the_half_that_they_begin() {
-        let has = |query: &str, notation: &str| ways_of(query).contains(&notation.to_owned());
+        let has = |query: &str, notation: &str| notations_of(query).contains(&notation.to_owned());
         assert!(has("12 pm", "12 00") && has("12 am", "0 00") && has("00:30", "12 30 am") && has("12:15", "12 15 pm"));
     }
 
@@ -138,7 +138,7 @@ mod tests {
         for query in
             ["18", "18.00", "6", "25:00", "13 pm", "12:60", "6 h", "16:9", "1:00:00", "10:30x", "6 ml", "118:00", "pm", ""]
         {
-            assert_eq!(ways_of(query), [""; 0], "{query}");
+            assert_eq!(notations_of(query), [""; 0], "{query}");
         }
     }
 

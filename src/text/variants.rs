@@ -50,24 +50,24 @@ pub(super) fn other_forms(word: &str) -> Vec<String> {
     }
     let mut forms: Vec<String> = Vec::new();
     for writing in 0..3 {
-        let mut ways = vec![String::new()];
+        let mut beginnings = vec![String::new()];
         for c in word.chars() {
             match written(c, writing)[..] {
-                [only] => ways.iter_mut().for_each(|way| way.push(only)),
-                ref several => ways = with_each(&ways, several),
+                [only] => beginnings.iter_mut().for_each(|form| form.push(only)),
+                ref several => beginnings = with_each(&beginnings, several),
             }
         }
-        forms.extend(ways.into_iter().filter(|way| way != word));
+        forms.extend(beginnings.into_iter().filter(|form| form != word));
     }
     forms.sort_unstable();
     forms.dedup();
     forms
 }
 
-/// Returns the ways with each of the characters after them, the first `FORMS_MAX`.
-fn with_each(ways: &[String], characters: &[char]) -> Vec<String> {
-    let continued = |way: &String| characters.iter().map(|c| format!("{way}{c}")).collect::<Vec<_>>();
-    ways.iter().flat_map(continued).take(FORMS_MAX).collect()
+/// Returns these beginnings of forms with each of the characters after them, the first `FORMS_MAX`.
+fn with_each(beginnings: &[String], characters: &[char]) -> Vec<String> {
+    let continued = |form: &String| characters.iter().map(|c| format!("{form}{c}")).collect::<Vec<_>>();
+    beginnings.iter().flat_map(continued).take(FORMS_MAX).collect()
 }
 
 /// Returns a text with simplified characters, in which two writings of a title are equal. `None` if it has no others.
