@@ -201,7 +201,7 @@ fn times_of_day(normal: &str, share: f32) -> Vec<LiteralPart> {
         share: share * length as f32,
         condition: SearchCondition::Time,
     };
-    times(normal).into_iter().take(PARTS_MAX).map(part).collect()
+    times(normal).into_iter().map(part).collect()
 }
 
 #[cfg(test)]

@@ -4,6 +4,8 @@ use super::number_groups::written;
 use super::runs::runs;
 use crate::domain::terms::TermPhrase;
 
+/// Maximum number of times of a query: the first ones.
+const TIMES_MAX: usize = 4;
 /// Number of hours of half a day.
 const HALF: u8 = 12;
 
@@ -38,7 +40,7 @@ pub(super) fn times(normal: &str) -> Vec<TimeInWords> {
         length: count(&texts[index..index + taken]),
         phrases: notations(time),
     };
-    found.map(place).collect()
+    found.take(TIMES_MAX).map(place).collect()
 }
 
 /// Returns the hour and minute with which some texts begin, and the number of texts that it takes.
@@ -140,6 +142,11 @@ mod tests {
         {
             assert_eq!(notations_of(query), [""; 0], "{query}");
         }
+    }
+
+    #[test]
+    fn a_query_has_at_most_the_maximum_of_times() {
+        assert_eq!(times(&"6pm ".repeat(2 * TIMES_MAX)).len(), TIMES_MAX);
     }
 
     #[test]
