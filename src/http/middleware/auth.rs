@@ -94,8 +94,7 @@ impl AuthMiddleware {
 /// is closed after an error that was returned before its end. The response announces this; otherwise the client would send its
 /// next request on a connection that is being closed.
 pub async fn authorize(State(auth): State<AuthMiddleware>, request: Request, next: Next) -> Response {
-    let (mut request, progress) = ReadProgress::track(request);
-    request.extensions_mut().insert(progress.clone());
+    let (request, progress) = ReadProgress::track(request);
     let mut response = admit(&auth, request, next).await;
     let is_error = response.status().is_client_error() || response.status().is_server_error();
     if is_error && !progress.is_complete() {

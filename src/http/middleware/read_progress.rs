@@ -14,11 +14,16 @@ use hyper::body::{Frame, SizeHint};
 pub struct ReadProgress(Arc<AtomicBool>);
 
 impl ReadProgress {
-    /// Returns the same request with a body that is tracked.
+    /// Returns the same request with a body that is tracked, and with the progress as an extension. Does not track it twice.
     pub fn track(request: Request) -> (Request, Self) {
+        if let Some(progress) = request.extensions().get::<Self>().cloned() {
+            return (request, progress);
+        }
         let complete = Arc::new(AtomicBool::new(hyper::body::Body::is_end_stream(request.body())));
         let progress = Self(Arc::clone(&complete));
-        (request.map(|body| Body::new(TrackedBody { body, complete })), progress)
+        let mut request = request.map(|body| Body::new(TrackedBody { body, complete }));
+        request.extensions_mut().insert(progress.clone());
+        (request, progress)
     }
 
     pub fn is_complete(&self) -> bool {
@@ -68,6 +73,10 @@ mod tests {
         assert!(!progress.is_complete());
         body.frame().await.unwrap().unwrap();
         assert!(body.frame().await.is_none() && progress.is_complete());
+        let (request, first) = ReadProgress::track(Request::new(Body::from("whole")));
+        let (request, second) = ReadProgress::track(request);
+        request.into_body().frame().await.unwrap().unwrap();
+        assert!(first.is_complete() && second.is_complete(), "both are the same");
         let (_, progress) = ReadProgress::track(Request::new(Body::empty()));
         assert!(progress.is_complete());
         let (request, progress) = ReadProgress::track(Request::new(Body::from("whole")));
