@@ -40,9 +40,9 @@ mod tests {
     #[test]
     fn a_dated_id_has_the_time_of_a_clock_that_was_set_back() {
         let clock_s = [2_000, 1_000];
-        let at = |s| uuid_ordered_by(NoContext, UNIX_EPOCH + Duration::from_secs(s));
-        let ids = clock_s.map(at);
+        let id_at = |s| uuid_ordered_by(NoContext, UNIX_EPOCH + Duration::from_secs(s));
+        let ids = clock_s.map(id_at);
         assert_eq!(ids.map(|id| id.get_timestamp().unwrap().to_unix().0), clock_s);
-        assert_ne!(ids[0], at(clock_s[0]));
+        assert_ne!(ids[0], id_at(clock_s[0]));
     }
 }

@@ -43,9 +43,9 @@ pub(crate) fn read_row(reader: &mut impl BufRead, csv: bool, bytes_max: usize) -
             if buffer.is_empty() {
                 break;
             }
-            let taken = cells.take(buffer);
-            reader.consume(taken);
-            row.bytes += taken as u64;
+            let length = cells.take(buffer);
+            reader.consume(length);
+            row.bytes += length as u64;
             if cells.state == State::Complete {
                 break;
             }
@@ -93,10 +93,10 @@ impl Cells {
 
     /// Consumes bytes up to the end of the row. Returns how many.
     fn take(&mut self, bytes: &[u8]) -> usize {
-        for (at, &byte) in bytes.iter().enumerate() {
+        for (index, &byte) in bytes.iter().enumerate() {
             self.step(byte);
             if self.state == State::Complete {
-                return at + 1;
+                return index + 1;
             }
         }
         bytes.len()
@@ -227,8 +227,8 @@ impl Columns {
         let mut columns: Vec<Column> = Vec::with_capacity(cells.len());
         for cell in cells {
             let name = std::str::from_utf8(cell).map_err(|_| "is not valid UTF-8".to_owned())?.trim();
-            let column = match DOCUMENT_COLUMNS.into_iter().find(|own| *own == name) {
-                Some(own) => Column::Document(own),
+            let column = match DOCUMENT_COLUMNS.into_iter().find(|field| *field == name) {
+                Some(field) => Column::Document(field),
                 None => {
                     let bare = name.strip_prefix(METADATA_PREFIX).unwrap_or(name);
                     let typed = types.0.iter().find(|(typed, _)| typed == name || typed == bare);
@@ -259,11 +259,11 @@ impl Columns {
     /// Converts a row to a document. Leaves out empty cells. The others become text, or values of their column's type.
     pub(crate) fn document(&self, cells: Vec<Vec<u8>>) -> Result<Map<String, Value>, InvalidRow> {
         if cells.len() != self.0.len() {
-            return Err(format!("the row has {} cells, but the header row has {}", cells.len(), self.0.len()).into());
+            return Err(format!("the row has the wrong number of cells: expected {}, got {}", self.0.len(), cells.len()).into());
         }
         let id = self.0.iter().position(|column| *column == Column::Document("id"));
-        let id = id.and_then(|at| String::from_utf8(cells[at].clone()).ok());
-        let (mut own, mut metadata) = (Map::new(), Map::new());
+        let id = id.and_then(|column| String::from_utf8(cells[column].clone()).ok());
+        let (mut fields, mut metadata) = (Map::new(), Map::new());
         for (column, cell) in self.0.iter().zip(cells) {
             let refuse = |problem: String| InvalidRow {
                 id: id.clone(),
@@ -272,7 +272,7 @@ impl Columns {
             };
             let text = String::from_utf8(cell).map_err(|_| refuse("is not valid UTF-8".to_owned()))?;
             match column {
-                Column::Document(name) if !text.is_empty() || *name == "text" => own.insert((*name).to_owned(), text.into()),
+                Column::Document(name) if !text.is_empty() || *name == "text" => fields.insert((*name).to_owned(), text.into()),
                 Column::Metadata(name, kind) if !text.is_empty() => {
                     metadata.insert(name.clone(), kind.value(text).map_err(refuse)?)
                 }
@@ -281,7 +281,7 @@ impl Columns {
         }
         let mut document = Map::new();
         for name in DOCUMENT_COLUMNS {
-            document.extend(own.remove(name).map(|value| (name.to_owned(), value)));
+            document.extend(fields.remove(name).map(|value| (name.to_owned(), value)));
         }
         if !metadata.is_empty() {
             document.insert("metadata".to_owned(), metadata.into());
@@ -293,13 +293,13 @@ impl Columns {
 fn list(columns: &[Column]) -> String {
     let quoted = |column: &Column| {
         let name = column.name();
-        let listed: String = name.chars().take(LISTED_CHARS_MAX).collect();
-        format!("{listed:?}{}", if listed.len() < name.len() { "…" } else { "" })
+        let shown: String = name.chars().take(LISTED_CHARS_MAX).collect();
+        format!("{shown:?}{}", if shown.len() < name.len() { "…" } else { "" })
     };
-    let listed: Vec<String> = columns.iter().take(LISTED_MAX).map(quoted).collect();
+    let shown: Vec<String> = columns.iter().take(LISTED_MAX).map(quoted).collect();
     match columns.len().saturating_sub(LISTED_MAX) {
-        0 => listed.join(", "),
-        more => format!("{} and {more} more", listed.join(", ")),
+        0 => shown.join(", "),
+        more => format!("{} and {more} more", shown.join(", ")),
     }
 }
 

@@ -173,10 +173,10 @@ impl Target {
     /// Lists the complete snapshots, oldest first. Ignores other files.
     pub async fn list(&self) -> Result<Vec<StoredSnapshot>, TargetError> {
         let prefix = Some(&self.prefix).filter(|prefix| !prefix.as_ref().is_empty());
-        let listed = self.store.list_with_delimiter(prefix).await.map_err(failed("list", &self.name))?;
+        let listing = self.store.list_with_delimiter(prefix).await.map_err(failed("list", &self.name))?;
         let id = |path: &Path| SnapshotId::parse(path.filename()?.strip_suffix(DESCRIPTION)?).ok();
         let mut found = Vec::new();
-        for id in listed.objects.iter().filter_map(|object| id(&object.location)) {
+        for id in listing.objects.iter().filter_map(|object| id(&object.location)) {
             found.extend(self.read_description(&id).await?);
         }
         found.sort_by(|a, b| (a.created_at_ms, &a.snapshot).cmp(&(b.created_at_ms, &b.snapshot)));

@@ -21,8 +21,8 @@ pub fn bound_arenas() {
     let cores = std::thread::available_parallelism().map_or(1, usize::from);
     let arenas = libc::c_int::try_from(cores.max(ARENAS_MIN)).unwrap_or(libc::c_int::MAX);
     #[expect(unsafe_code, reason = "the C library has no safe call for it; it takes two numbers and touches no memory of ours")]
-    let taken = unsafe { libc::mallopt(libc::M_ARENA_MAX, arenas) };
-    debug_assert_eq!(taken, 1, "the allocator takes any positive number of arenas");
+    let accepted = unsafe { libc::mallopt(libc::M_ARENA_MAX, arenas) };
+    debug_assert_eq!(accepted, 1, "the allocator takes any positive number of arenas");
 }
 
 /// Other allocators have no such arenas.

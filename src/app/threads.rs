@@ -57,8 +57,8 @@ fn remaining_of_user() -> Option<usize> {
 fn count_threads_of_user() -> usize {
     let user = getuid().as_raw();
     let processes = std::fs::read_dir("/proc").into_iter().flatten().flatten();
-    let own = processes.filter(|process| process.metadata().is_ok_and(|found| found.uid() == user));
-    own.filter_map(|process| std::fs::read_dir(process.path().join("task")).ok()).map(Iterator::count).sum()
+    let own_processes = processes.filter(|process| process.metadata().is_ok_and(|found| found.uid() == user));
+    own_processes.filter_map(|process| std::fs::read_dir(process.path().join("task")).ok()).map(Iterator::count).sum()
 }
 
 /// The smallest number of threads that any control group of the process still allows. `groups` lists them, as in
@@ -72,8 +72,8 @@ fn remaining_in_groups(groups: &str, control_groups: &Path) -> Option<usize> {
             "pids" => control_groups.join(controllers),
             _ => return None,
         };
-        let own = top.join(path.trim_start_matches('/'));
-        own.ancestors().take_while(|group| group.starts_with(&top)).filter_map(remaining_in_group).min()
+        let own_group = top.join(path.trim_start_matches('/'));
+        own_group.ancestors().take_while(|group| group.starts_with(&top)).filter_map(remaining_in_group).min()
     });
     remaining.min()
 }

@@ -23,8 +23,8 @@ pub fn fit_temperature(scores: &[f32], targets: Targets<'_>, labels: usize) -> R
     if scores.len() != expected {
         return Err(ClassifyError::Length { what: "scores", expected, got: scores.len() });
     }
-    if let Some(at) = scores.iter().position(|score| !score.is_finite()) {
-        return Err(ClassifyError::NotFinite { example: at / labels });
+    if let Some(index) = scores.iter().position(|score| !score.is_finite()) {
+        return Err(ClassifyError::NotFinite { example: index / labels });
     }
     if scores.is_empty() {
         return Ok(None);

@@ -36,10 +36,10 @@ pub fn truncate(text: &str, columns: usize) -> String {
         return text.to_owned();
     }
     let mut shown = String::new();
-    let mut taken = 0;
+    let mut used = 0;
     for grapheme in text.graphemes(true) {
-        taken += grapheme.width();
-        if taken + ELLIPSIS.width() > columns {
+        used += grapheme.width();
+        if used + ELLIPSIS.width() > columns {
             break;
         }
         shown.push_str(grapheme);
@@ -56,30 +56,30 @@ pub fn truncate(text: &str, columns: usize) -> String {
 pub fn wrap(text: &str, columns: usize, lines_max: usize) -> Vec<String> {
     let columns = columns.max(2);
     let mut lines = vec![String::new()];
-    let mut taken = 0;
+    let mut used = 0;
     for word in text.split(' ').filter(|word| !word.is_empty()) {
         if lines.len() > lines_max {
             break;
         }
         let needed = width(word);
-        let space = usize::from(taken > 0);
-        if taken + space + needed <= columns {
+        let space = usize::from(used > 0);
+        if used + space + needed <= columns {
             append(&mut lines, word, space);
-            taken += space + needed;
+            used += space + needed;
         } else if needed <= columns && !word.chars().any(is_written_without_spaces) {
             lines.push(word.to_owned());
-            taken = needed;
+            used = needed;
         } else {
             // Avoid a line with only a trailing space.
-            let mut space = if taken + 2 < columns { space } else { 0 };
+            let mut space = if used + 2 < columns { space } else { 0 };
             for grapheme in word.graphemes(true) {
                 let needed = grapheme.width();
-                if taken + space + needed > columns {
+                if used + space + needed > columns {
                     lines.push(String::new());
-                    (taken, space) = (0, 0);
+                    (used, space) = (0, 0);
                 }
                 append(&mut lines, grapheme, space);
-                taken += space + needed;
+                used += space + needed;
                 space = 0;
             }
         }

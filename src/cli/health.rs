@@ -113,9 +113,9 @@ fn connector(shown: &Arc<CertificateRecorder>) -> Result<TlsConnector, rustls::E
 /// Warns if the server presents another certificate than the one in the file, because it has not loaded it or cannot load it.
 /// The server still counts as healthy.
 fn warn_of_other_certificate(shown: &CertificateRecorder, file: &Path) {
-    let own = CertificateDer::pem_file_iter(file).ok().and_then(|mut found| found.next()?.ok());
+    let from_file = CertificateDer::pem_file_iter(file).ok().and_then(|mut found| found.next()?.ok());
     let shown = shown.certificate.lock();
-    if own != *shown {
+    if from_file != *shown {
         // The check must not fail if standard error is closed.
         let _ = writeln!(io::stderr(), "note: the server shows a certificate other than the one in {}", file.display());
     }

@@ -129,12 +129,12 @@ pub fn watch(client: &Client, job: Value) -> Result<Value, CliError> {
     let mut silent = 0;
     show_progress(&mut bar, &client.output, &latest);
     while !has_ended(&latest) {
-        let mut heard = false;
+        let mut received = false;
         let call = Call::get(&["jobs", &id, "events"]);
         let stream = client.open(&call).map(|download| events(BufReader::new(download.content)));
         for event in stream.into_iter().flatten() {
             if event["status"].is_string() {
-                heard = true;
+                received = true;
                 latest = event;
                 show_progress(&mut bar, &client.output, &latest);
             }
@@ -142,7 +142,7 @@ pub fn watch(client: &Client, job: Value) -> Result<Value, CliError> {
         if has_ended(&latest) {
             break;
         }
-        silent = if heard { 0 } else { silent + 1 };
+        silent = if received { 0 } else { silent + 1 };
         latest = match get(client, &id) {
             Err(CliError::Unreachable { .. }) if silent <= SILENT_STREAMS_MAX => latest,
             result => result?,

@@ -82,8 +82,8 @@ impl Output {
         for row in rows {
             table.add_row(row.iter().map(|cell| self.cell(cell)));
         }
-        for (at, column) in columns.iter().enumerate() {
-            if let Some(shape) = table.column_mut(at) {
+        for (index, column) in columns.iter().enumerate() {
+            if let Some(shape) = table.column_mut(index) {
                 shape.set_padding((0, 2));
                 if matches!(column, Column::Number(_)) {
                     shape.set_cell_alignment(CellAlignment::Right);
@@ -207,8 +207,8 @@ pub fn bytes(value: &Value) -> String {
 /// Formats a timestamp, to the second.
 pub fn time(value: &Value) -> String {
     let text = format_cell(value);
-    let whole = text.split_once('.').map(|(seconds, _)| seconds).filter(|_| text.ends_with('Z'));
-    whole.map_or(text.clone(), |seconds| format!("{}Z", seconds.replace('T', " ")))
+    let seconds = text.split_once('.').map(|(seconds, _)| seconds).filter(|_| text.ends_with('Z'));
+    seconds.map_or(text.clone(), |seconds| format!("{}Z", seconds.replace('T', " ")))
 }
 
 /// Formats the members of a response, with the server's names, for a table of names and values.

@@ -65,13 +65,13 @@ pub fn run(args: ProjectArgs, client: &Client) -> Result<Outcome, CliError> {
 fn table(points: &Value) -> String {
     let valued = points["values"].is_array();
     let mut table = format!("id\tx\ty\tlanguage{}\n", if valued { "\tvalue" } else { "" });
-    let name_at = |of: &str, names: &str, at: usize| -> String {
-        let name = points[of][at].as_u64().and_then(|number| points[names].get(usize::try_from(number).ok()?));
+    let name_at = |of: &str, names: &str, index: usize| -> String {
+        let name = points[of][index].as_u64().and_then(|number| points[names].get(usize::try_from(number).ok()?));
         cell(name.map(format_cell).unwrap_or_default())
     };
-    for (at, id) in points["ids"].as_array().into_iter().flatten().enumerate() {
-        let (x, y, language) = (&points["x"][at], &points["y"][at], name_at("language", "languages", at));
-        let value = if valued { format!("\t{}", name_at("value", "values", at)) } else { String::new() };
+    for (index, id) in points["ids"].as_array().into_iter().flatten().enumerate() {
+        let (x, y, language) = (&points["x"][index], &points["y"][index], name_at("language", "languages", index));
+        let value = if valued { format!("\t{}", name_at("value", "values", index)) } else { String::new() };
         let _ = writeln!(table, "{}\t{x}\t{y}\t{language}{value}", cell(format_cell(id)));
     }
     table

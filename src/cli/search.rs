@@ -118,16 +118,17 @@ fn table(output: &Output, hits: &[Value]) -> Result<(), CliError> {
     let mut rows: Vec<Vec<String>> = hits
         .iter()
         .enumerate()
-        .map(|(at, hit)| {
-            vec![(at + 1).to_string(), score_cell(&hit["score"]), format_cell(&hit["language"]), id(hit), passage(hit)]
+        .map(|(index, hit)| {
+            vec![(index + 1).to_string(), score_cell(&hit["score"]), format_cell(&hit["language"]), id(hit), passage(hit)]
         })
         .collect();
     let columns =
         [Column::Number("#"), Column::Number("SCORE"), Column::Text("LANG"), Column::Text("ID"), Column::Text("PASSAGE")];
     if let Some(all) = output.columns {
-        let widest = |at: usize, name: &str| rows.iter().map(|row| width(&row[at])).max().unwrap_or(0).max(name.len()) + GAP;
-        let taken = widest(0, "#") + widest(1, "SCORE") + widest(2, "LANG") + widest(3, "ID");
-        let left = all.saturating_sub(taken).max(PASSAGE_COLUMNS_MIN);
+        let widest =
+            |index: usize, name: &str| rows.iter().map(|row| width(&row[index])).max().unwrap_or(0).max(name.len()) + GAP;
+        let used = widest(0, "#") + widest(1, "SCORE") + widest(2, "LANG") + widest(3, "ID");
+        let left = all.saturating_sub(used).max(PASSAGE_COLUMNS_MIN);
         for row in &mut rows {
             row[4] = wrap(&row[4], left, PASSAGE_LINES_MAX).join("\n");
         }

@@ -62,10 +62,10 @@ fn is_foreign(name: &str, value: &str) -> bool {
 
 /// Returns the known variable, or key of the file, with the smallest edit distance, if at least half of the name is the same.
 pub fn nearest(name: &str, known: &BTreeSet<String>) -> Option<String> {
-    let own = name.strip_prefix(PREFIX).unwrap_or(name);
-    let edits_of = |known: &String| strsim::levenshtein(own, known.strip_prefix(PREFIX).unwrap_or(known));
+    let typed = name.strip_prefix(PREFIX).unwrap_or(name);
+    let edits_of = |known: &String| strsim::levenshtein(typed, known.strip_prefix(PREFIX).unwrap_or(known));
     let (edits, nearest) = known.iter().map(|known| (edits_of(known), known)).min()?;
-    (edits * 2 <= own.len()).then(|| nearest.clone())
+    (edits * 2 <= typed.len()).then(|| nearest.clone())
 }
 
 #[cfg(test)]

@@ -100,7 +100,7 @@ fn with_variable(error: clap::Error, mut clap: Clap, arguments: &[OsString]) -> 
 
 /// The variable that has the value of the argument that clap calls `flag`, if no flag of the command line overrides it.
 fn variable_of(command: &Clap, flag: &str, arguments: &[OsString]) -> Option<String> {
-    let own = command.get_arguments().find_map(|argument| {
+    let variable = command.get_arguments().find_map(|argument| {
         let name = argument.get_env().filter(|name| argument.to_string() == flag && std::env::var_os(name).is_some())?;
         let long = format!("--{}", argument.get_long()?);
         let short = argument.get_short().map(|short| format!("-{short}"));
@@ -110,7 +110,7 @@ fn variable_of(command: &Clap, flag: &str, arguments: &[OsString]) -> Option<Str
         });
         (!is_given).then(|| name.to_string_lossy().into_owned())
     });
-    own.or_else(|| command.get_subcommands().find_map(|command| variable_of(command, flag, arguments)))
+    variable.or_else(|| command.get_subcommands().find_map(|command| variable_of(command, flag, arguments)))
 }
 
 /// Returns clap's explanation of what is wrong, on one line and without hints.

@@ -246,8 +246,8 @@ impl Collection {
             ));
         }
         let max = self.quantization.value_max();
-        let beyond = values.iter().find(|value| value.abs() > max);
-        if let Some(value) = beyond.filter(|_| self.metric != Metric::Cosine) {
+        let too_large = values.iter().find(|value| value.abs() > max);
+        if let Some(value) = too_large.filter(|_| self.metric != Metric::Cosine) {
             let quantization = self.quantization.name();
             return Err(format!("must have numbers from {} to {max} for the quantization {quantization}, got {value}", -max));
         }

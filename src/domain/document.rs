@@ -194,9 +194,9 @@ impl<T: Clone> Page<T> {
     /// Takes the rows of this page from `rows`. Also returns the id of the last one if more rows follow.
     pub fn take<R>(&self, rows: impl IntoIterator<Item = R>, id: impl Fn(&R) -> &T) -> (Vec<R>, Option<T>) {
         let mut rows = rows.into_iter();
-        let taken: Vec<R> = rows.by_ref().take(self.limit).collect();
-        let next = rows.next().and(taken.last()).map(|last| id(last).clone());
-        (taken, next)
+        let page: Vec<R> = rows.by_ref().take(self.limit).collect();
+        let next = rows.next().and(page.last()).map(|last| id(last).clone());
+        (page, next)
     }
 }
 

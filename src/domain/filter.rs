@@ -369,8 +369,9 @@ impl TryFrom<Vec<String>> for MetadataPath {
 
 impl fmt::Display for MetadataPath {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let own = self.0.len() == 1 && matches!(self.0[0].as_str(), "id" | "language" | "created_at" | "updated_at");
-        if own || (self.0.len() > 1 && self.0[0] == "metadata") {
+        let is_document_field =
+            self.0.len() == 1 && matches!(self.0[0].as_str(), "id" | "language" | "created_at" | "updated_at");
+        if is_document_field || (self.0.len() > 1 && self.0[0] == "metadata") {
             f.write_str("metadata.")?;
         }
         for (index, key) in self.0.iter().enumerate() {

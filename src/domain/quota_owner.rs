@@ -43,10 +43,10 @@ mod tests {
 
     #[test]
     fn quota_owners_are_ipv4_addresses_and_ipv6_64_prefixes() {
-        let at = |text: &str| QuotaOwner::for_address(Some(text.parse().unwrap()));
-        assert_eq!(at("2001:db8:1:2::1"), at("2001:db8:1:2:ffff::9"));
-        assert_ne!(at("2001:db8:1:2::1"), at("2001:db8:1:3::1"));
-        assert_eq!(at("::ffff:192.0.2.1"), at("192.0.2.1"));
-        assert_ne!(at("192.0.2.1"), at("192.0.2.2"));
+        let owner_of = |text: &str| QuotaOwner::for_address(Some(text.parse().unwrap()));
+        assert_eq!(owner_of("2001:db8:1:2::1"), owner_of("2001:db8:1:2:ffff::9"));
+        assert_ne!(owner_of("2001:db8:1:2::1"), owner_of("2001:db8:1:3::1"));
+        assert_eq!(owner_of("::ffff:192.0.2.1"), owner_of("192.0.2.1"));
+        assert_ne!(owner_of("192.0.2.1"), owner_of("192.0.2.2"));
     }
 }

@@ -46,16 +46,16 @@ pub(super) enum ValueKey<'v> {
 impl ScalarList {
     /// Whether one of the values has this key.
     pub(super) fn has(&self, key: &ValueKey<'_>) -> bool {
-        let key_at = |at: u32| ValueKey::of(&self.values[at as usize]);
+        let key_of = |index: u32| ValueKey::of(&self.values[index as usize]);
         if self.values.len() <= ONE_BY_ONE_MAX {
             return self.values.iter().any(|value| ValueKey::of(value) == *key);
         }
         let sort = || {
             let mut positions: Vec<u32> = (0..self.values.len() as u32).collect();
-            positions.sort_unstable_by(|a, b| key_at(*a).cmp(&key_at(*b)));
+            positions.sort_unstable_by(|a, b| key_of(*a).cmp(&key_of(*b)));
             positions
         };
-        self.sorted.get_or_init(sort).binary_search_by(|at| key_at(*at).cmp(key)).is_ok()
+        self.sorted.get_or_init(sort).binary_search_by(|index| key_of(*index).cmp(key)).is_ok()
     }
 }
 

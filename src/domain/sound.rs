@@ -111,8 +111,8 @@ impl Sound {
     /// Returns the symbols, in order.
     pub fn symbols(self) -> impl Iterator<Item = SoundSymbol> {
         let packed = self.0 & SYMBOLS_MASK;
-        let number = move |at: usize| (packed >> (at as u32 * SYMBOL_BITS) & SYMBOL_MASK) as usize;
-        (0..SOUND_SYMBOLS_MAX).map_while(move |at| SoundSymbol::ALL.get(number(at).wrapping_sub(1)).copied())
+        let number = move |index: usize| (packed >> (index as u32 * SYMBOL_BITS) & SYMBOL_MASK) as usize;
+        (0..SOUND_SYMBOLS_MAX).map_while(move |index| SoundSymbol::ALL.get(number(index).wrapping_sub(1)).copied())
     }
 
     /// Returns the script of the word.
@@ -145,8 +145,8 @@ mod tests {
         assert_eq!((sound.symbols().collect::<Vec<_>>(), sound.script()), (symbols.to_vec(), Script::Hangul));
         assert_eq!(Sound::from_bits(sound.to_bits()), Some(sound));
         assert_eq!(Sound::new(Script::Latin, &SoundSymbol::ALL).symbols().count(), SOUND_SYMBOLS_MAX);
-        assert!(SoundSymbol::ALL.iter().enumerate().all(|(at, symbol)| *symbol as usize == at + 1));
-        assert!(Script::ALL.iter().enumerate().all(|(at, script)| *script as usize == at));
+        assert!(SoundSymbol::ALL.iter().enumerate().all(|(index, symbol)| *symbol as usize == index + 1));
+        assert!(Script::ALL.iter().enumerate().all(|(index, script)| *script as usize == index));
     }
 
     #[test]

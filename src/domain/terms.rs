@@ -157,9 +157,9 @@ pub(crate) fn pack_number(mut number: u64, bytes: &mut Vec<u8>) {
 /// Reads the number that `pack_number` wrote at the beginning. Returns it and the rest, or `None` if there is none.
 pub(crate) fn unpack_number(bytes: &[u8]) -> Option<(u64, &[u8])> {
     let last = bytes.iter().position(|byte| byte & MORE == 0)?;
-    let (own, rest) = bytes.split_at(last + 1);
+    let (digits, rest) = bytes.split_at(last + 1);
     let seven = |all: u64, byte: &u8| all.checked_mul(1 << 7).map(|all| all | u64::from(byte & !MORE));
-    Some((own.iter().rev().try_fold(0, seven)?, rest))
+    Some((digits.iter().rev().try_fold(0, seven)?, rest))
 }
 
 /// The terms of a query: a passage with any of them may be a hit, if it has everything required and nothing excluded.

@@ -234,15 +234,15 @@ impl Encode for FakeEncoder {
 fn words(text: &str) -> Vec<Range<usize>> {
     let mut words: Vec<Range<usize>> = Vec::new();
     let mut open = false;
-    for (at, c) in text.char_indices() {
-        let end = at + c.len_utf8();
+    for (start, c) in text.char_indices() {
+        let end = start + c.len_utf8();
         let alone = matches!(c, '\u{e00}'..='\u{eff}' | '\u{1000}'..='\u{109f}' | '\u{1780}'..='\u{17ff}' | '\u{2e80}'..);
         match words.last_mut() {
             _ if c.is_whitespace() => open = false,
             // A punctuation mark after a word belongs to it, so that the end of a sentence is recognized.
-            Some(word) if (open && !alone) || (word.end == at && !c.is_alphanumeric()) => word.end = end,
+            Some(word) if (open && !alone) || (word.end == start && !c.is_alphanumeric()) => word.end = end,
             _ => {
-                words.push(at..end);
+                words.push(start..end);
                 open = !alone;
             }
         }

@@ -293,9 +293,9 @@ impl Embedder {
     pub fn weight(&self, word: &Range<usize>, pieces: &[(u32, Range<usize>)]) -> f32 {
         let Some(scorer) = &self.parts.scorer else { return f32::INFINITY };
         let from = pieces.partition_point(|(_, range)| range.end <= word.start);
-        let own = pieces[from..].iter().take_while(|(_, range)| range.start < word.end);
-        let own = own.filter(|(token, range)| overlap(range, word) && !self.is_blank(*token));
-        own.map(|(token, _)| scorer.relative_weight(*token)).reduce(|sum, weight| sum + weight).unwrap_or(f32::INFINITY)
+        let tokens = pieces[from..].iter().take_while(|(_, range)| range.start < word.end);
+        let tokens = tokens.filter(|(token, range)| overlap(range, word) && !self.is_blank(*token));
+        tokens.map(|(token, _)| scorer.relative_weight(*token)).reduce(|sum, weight| sum + weight).unwrap_or(f32::INFINITY)
     }
 
     /// Returns the sets of tokens that `embed` would use for these texts. Blocks while it tokenizes.

@@ -256,9 +256,9 @@ impl Lane {
         if self.planned.is_empty() {
             let mut tokens = 0;
             let first_comers = self.waiting.iter().take_while(|(text, _)| {
-                let taken = tokens < tokens_max.saturating_mul(BUDGETS_SORTED_TOGETHER);
+                let fits = tokens < tokens_max.saturating_mul(BUDGETS_SORTED_TOGETHER);
                 tokens += text.ids.len();
-                taken
+                fits
             });
             let count = first_comers.count();
             self.planned = batches(self.waiting.drain(..count).collect(), |(text, _)| text.ids.len(), tokens_max);

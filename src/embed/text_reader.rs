@@ -70,7 +70,7 @@ fn beginning(text: &str, bytes_max: usize) -> &str {
     }
     let begin = &text[..text.floor_char_boundary(bytes_max)];
     // A combining mark follows its character directly, never after white space, so this does not separate them.
-    begin.rfind(char::is_whitespace).map_or(begin, |at| &begin[..at])
+    begin.rfind(char::is_whitespace).map_or(begin, |space| &begin[..space])
 }
 
 #[cfg(test)]

@@ -66,8 +66,8 @@ pub(super) struct TopicFinder {
 impl TopicFinder {
     pub(super) fn new(translations: &Translations) -> Self {
         let (mut words, mut concepts) = (FxHashMap::default(), FxHashMap::default());
-        for (index, (role, listed)) in ROLES.into_iter().enumerate() {
-            for word in listed.split(' ').map(word_key) {
+        for (index, (role, list)) in ROLES.into_iter().enumerate() {
+            for word in list.split(' ').map(word_key) {
                 words.insert(word, role);
                 for sense in translations.senses(word) {
                     let highest: &mut [f32; ROLES.len()] = concepts.entry(sense.concept).or_default();
@@ -113,7 +113,7 @@ impl TopicFinder {
         let between = query.get(start..end)?;
         let topic = between.trim();
         let start = end - between.trim_start().len();
-        let is_whole = |range: &Range<usize>| ![range.start, range.end].iter().any(|at| is_within_korean(query, *at));
+        let is_whole = |range: &Range<usize>| ![range.start, range.end].iter().any(|position| is_within_korean(query, *position));
         // Words of some scripts overlap, so nothing may be left between them.
         has_words(topic).then_some(start..start + topic.len()).filter(is_whole)
     }
@@ -165,9 +165,9 @@ fn cut_length<'r>(roles: impl Iterator<Item = &'r Role>) -> usize {
 }
 
 /// Whether a position is inside a Korean word. Pairs of Korean characters count as words.
-fn is_within_korean(text: &str, at: usize) -> bool {
+fn is_within_korean(text: &str, position: usize) -> bool {
     let is_korean = |c: Option<char>| c.is_some_and(|c| matches!(c, '\u{ac00}'..='\u{d7a3}'));
-    is_korean(text[..at].chars().next_back()) && is_korean(text[at..].chars().next())
+    is_korean(text[..position].chars().next_back()) && is_korean(text[position..].chars().next())
 }
 
 #[cfg(test)]

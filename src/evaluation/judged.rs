@@ -104,15 +104,15 @@ fn read_items(path: &Path, name: &'static str) -> Result<Items, EvaluationError>
         "corpus.jsonl" => json_lines(path)?,
         "queries.jsonl" => {
             let queries = json_lines(path)?;
-            if let Some(at) = queries.iter().position(|query| query.text.is_empty()) {
-                return Err(lines::field_error(path, at + 1, "text", "a string that is not blank", "nothing"));
+            if let Some(index) = queries.iter().position(|query| query.text.is_empty()) {
+                return Err(lines::field_error(path, index + 1, "text", "a string that is not blank", "nothing"));
             }
             queries
         }
         "queries.tsv" | "documents.tsv" => {
             let rows = lines::rows(path, ["id", "language", "text"])?.into_iter().enumerate();
-            let item = |(at, [id, code, text]): (usize, [String; 3])| {
-                Ok(Item { id, title: None, language: Some(language(path, at + 1, &code)?), text })
+            let item = |(index, [id, code, text]): (usize, [String; 3])| {
+                Ok(Item { id, title: None, language: Some(language(path, index + 1, &code)?), text })
             };
             rows.map(item).collect::<Result<Vec<_>, EvaluationError>>()?
         }
@@ -122,10 +122,10 @@ fn read_items(path: &Path, name: &'static str) -> Result<Items, EvaluationError>
         }
     };
     let mut known = HashMap::new();
-    for (at, item) in items.iter().enumerate() {
-        if let Some(earlier) = known.insert(item.id.clone(), at + 1) {
+    for (index, item) in items.iter().enumerate() {
+        if let Some(earlier) = known.insert(item.id.clone(), index + 1) {
             let got = format!("{}, the same as line {earlier}", item.id);
-            return Err(lines::field_error(path, at + 1, "id", "a unique id", &got));
+            return Err(lines::field_error(path, index + 1, "id", "a unique id", &got));
         }
     }
     Ok(Items { name, items, known })
@@ -140,7 +140,7 @@ fn language(path: &Path, line: usize, tag: &str) -> Result<Language, EvaluationE
 fn json_lines(path: &Path) -> Result<Vec<Item>, EvaluationError> {
     let text = std::fs::read_to_string(path).map_err(|source| EvaluationError::file(path, source))?;
     let items: Vec<Item> =
-        text.lines().enumerate().map(|(at, line)| json_item(path, at + 1, line)).collect::<Result<_, EvaluationError>>()?;
+        text.lines().enumerate().map(|(index, line)| json_item(path, index + 1, line)).collect::<Result<_, EvaluationError>>()?;
     if items.is_empty() {
         return Err(lines::field_error(path, 1, "line", "a JSON object", "the end of the file"));
     }
@@ -207,19 +207,19 @@ fn read_judgments(path: &Path, name: &str, reading: &ReadOptions) -> Result<Vec<
             let named = rows.first().is_some_and(|row| row[2].trim().parse::<f64>().is_err());
             let skipped = usize::from(named);
             let rows = rows.drain(skipped..).enumerate();
-            rows.map(|(at, row)| judgment(&path, at + 1 + skipped, "score", row, 0.0)).collect()
+            rows.map(|(index, row)| judgment(&path, index + 1 + skipped, "score", row, 0.0)).collect()
         }
         "qrels.tsv" => {
             let rows = lines::rows(path, ["query id", "document id", "gain"])?.into_iter().enumerate();
-            rows.map(|(at, row)| judgment(path, at + 1, "gain", row, 0.0)).collect()
+            rows.map(|(index, row)| judgment(path, index + 1, "gain", row, 0.0)).collect()
         }
         _ => {
             let text = std::fs::read_to_string(path).map_err(|source| EvaluationError::file(path, source))?;
-            let of_line = |(at, line): (usize, &str)| {
+            let of_line = |(index, line): (usize, &str)| {
                 let fields = ["query id", "0", "document id", "grade"];
-                let [query, _, document, grade] = lines::words(path, at + 1, line, fields)?;
+                let [query, _, document, grade] = lines::words(path, index + 1, line, fields)?;
                 // TREC marks spam with grades below 0.
-                judgment(path, at + 1, "grade", [query, document, grade].map(str::to_owned), f64::MIN)
+                judgment(path, index + 1, "grade", [query, document, grade].map(str::to_owned), f64::MIN)
             };
             text.lines().enumerate().map(of_line).collect()
         }

@@ -23,8 +23,8 @@ pub fn sentences(path: &Path) -> Result<Vec<String>, EvaluationError> {
     if lines.is_empty() {
         return Err(field_error(path, 1, "sentence", "a sentence", "the end of the file"));
     }
-    if let Some(at) = lines.iter().position(|line| line.trim().is_empty()) {
-        return Err(field_error(path, at + 1, "sentence", "a sentence", "an empty line"));
+    if let Some(index) = lines.iter().position(|line| line.trim().is_empty()) {
+        return Err(field_error(path, index + 1, "sentence", "a sentence", "an empty line"));
     }
     Ok(lines)
 }

@@ -110,9 +110,9 @@ mod tests {
             let forward: Vec<_> = (0..17).map(|query| numbers(&forward, query)).collect();
             (forward, (0..11).map(|query| numbers(&backward, query)).collect::<Vec<_>>())
         };
-        let whole = found(1, 100);
+        let expected = found(1, 100);
         for (threads, block) in [(3, 4), (5, 3), (40, 1)] {
-            assert_eq!(found(threads, block), whole, "{threads} x {block}");
+            assert_eq!(found(threads, block), expected, "{threads} x {block}");
         }
     }
 

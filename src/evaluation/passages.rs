@@ -166,8 +166,8 @@ fn cosines(queries: &super::Embeddings, passages: &super::Embeddings) -> Vec<f32
 /// Returns the rank of `answer`, from 1. The correct passage comes last among equal scores, so that ties are never counted as
 /// found.
 fn rank(scores: &[f32], answer: usize) -> usize {
-    let own = scores[answer];
-    1 + scores.iter().enumerate().filter(|(number, score)| *number != answer && **score >= own).count()
+    let score_of_answer = scores[answer];
+    1 + scores.iter().enumerate().filter(|(number, score)| *number != answer && **score >= score_of_answer).count()
 }
 
 /// Standardizes scores: subtracts their mean and divides by their standard deviation.

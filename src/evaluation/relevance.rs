@@ -159,11 +159,11 @@ mod tests {
     #[test]
     fn only_recall_at_100_looks_beyond_the_first_ten_results() {
         let ids: Vec<String> = (0..120).map(|number| number.to_string()).collect();
-        let listed = || ids.iter().map(String::as_str);
+        let ranking = || ids.iter().map(String::as_str);
         let all: Gains = ids.iter().take(12).map(|id| (id.clone(), 1.0)).collect();
-        let score = score_ranking(listed(), &all);
+        let score = score_ranking(ranking(), &all);
         assert_eq!(score.by_metric().map(|(_, value)| value), [100.0; 5]);
-        let last = score_ranking(listed(), &gains(&[("10", 1.0), ("100", 1.0)]));
+        let last = score_ranking(ranking(), &gains(&[("10", 1.0), ("100", 1.0)]));
         assert_eq!(last, Scores { recall_at_100: 50.0, ..Scores::default() });
     }
 

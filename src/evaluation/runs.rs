@@ -15,10 +15,10 @@ pub type Scored = (String, f64);
 pub fn read(path: &Path) -> Result<HashMap<String, Vec<String>>, EvaluationError> {
     let text = std::fs::read_to_string(path).map_err(|source| EvaluationError::file(path, source))?;
     let mut lists: HashMap<String, Vec<(f64, u64, String)>> = HashMap::new();
-    for (at, line) in text.lines().enumerate() {
-        let wrong = |field, expected: &str, got: &str| lines::field_error(path, at + 1, field, expected, got);
+    for (index, line) in text.lines().enumerate() {
+        let wrong = |field, expected: &str, got: &str| lines::field_error(path, index + 1, field, expected, got);
         let fields = ["query id", "Q0", "document id", "rank", "score", "tag"];
-        let [query, _, document, rank, score, _] = lines::words(path, at + 1, line, fields)?;
+        let [query, _, document, rank, score, _] = lines::words(path, index + 1, line, fields)?;
         let rank: u64 = rank.parse().map_err(|_| wrong("rank", "a whole number", rank))?;
         let number = score.parse::<f64>().ok().filter(|score| score.is_finite());
         let number = number.ok_or_else(|| wrong("score", "a number", score))?;
@@ -45,8 +45,8 @@ pub fn read(path: &Path) -> Result<HashMap<String, Vec<String>>, EvaluationError
 
 /// Writes the list of one query. Ids must not contain white space (`is_valid_name`).
 pub fn write(target: &mut impl Write, tag: &str, query: &str, list: &[Scored]) -> io::Result<()> {
-    for (at, (document, score)) in list.iter().enumerate() {
-        writeln!(target, "{query} Q0 {document} {} {score} {tag}", at + 1)?;
+    for (index, (document, score)) in list.iter().enumerate() {
+        writeln!(target, "{query} Q0 {document} {} {score} {tag}", index + 1)?;
     }
     Ok(())
 }

@@ -45,9 +45,9 @@ pub fn paired_bootstrap(first: &[f64], second: &[f64], resamples: usize, seed: u
         .collect();
     let as_far = means.iter().filter(|drawn| (*drawn - difference).abs() + ROUNDING >= difference.abs()).count();
     means.sort_by(f64::total_cmp);
-    let at = |share: f64| means[((resamples - 1) as f64 * share).round() as usize];
+    let quantile = |share: f64| means[((resamples - 1) as f64 * share).round() as usize];
     let p = (as_far + 1) as f64 / (resamples + 1) as f64;
-    Difference { difference, low: at(0.025), high: at(0.975), p }
+    Difference { difference, low: quantile(0.025), high: quantile(0.975), p }
 }
 
 #[cfg(test)]
@@ -65,7 +65,7 @@ mod tests {
     fn a_difference_that_most_queries_show_is_significant() {
         let first: Vec<f64> = (0..60).map(|query| f64::from(query % 5) * 20.0).collect();
         let second: Vec<f64> =
-            first.iter().enumerate().map(|(at, score)| score + if at % 4 == 0 { -5.0 } else { 15.0 }).collect();
+            first.iter().enumerate().map(|(index, score)| score + if index % 4 == 0 { -5.0 } else { 15.0 }).collect();
         let better = paired_bootstrap(&first, &second, RESAMPLES, SEED);
         assert!((better.difference - 10.0).abs() < 1e-9, "{better:?}");
         assert!(better.low > 7.0 && better.low < 10.0 && better.high > 10.0 && better.high < 13.0, "{better:?}");

@@ -121,7 +121,7 @@ fn language(code: &str) -> Option<Language> {
 }
 
 fn is_listed(codes: &str, code: &str) -> bool {
-    codes.split(' ').any(|listed| listed == code)
+    codes.split(' ').any(|other| other == code)
 }
 
 /// The codes of table IV.

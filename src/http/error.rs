@@ -403,8 +403,8 @@ mod tests {
         let error = Checks::all([Ok(1), refuse("/a"), Ok(2), refuse("/b")]).unwrap_err();
         assert_eq!(error.detail, "/a: bad; and 1 more");
         assert_eq!(pointers(error), ["/a", "/b"]);
-        let whole = Err(ApiError::new(Code::NoModel, "there is no model"));
-        assert_eq!(Checks::all([refuse("/a"), whole, Ok(1)]).map_err(pointers), Err(vec!["/a".to_owned()]));
+        let without_pointer = Err(ApiError::new(Code::NoModel, "there is no model"));
+        assert_eq!(Checks::all([refuse("/a"), without_pointer, Ok(1)]).map_err(pointers), Err(vec!["/a".to_owned()]));
     }
 
     #[test]

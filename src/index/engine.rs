@@ -237,8 +237,8 @@ impl Engine {
             return Ok((0..bound).filter(|key| self.contains(*key)).collect());
         }
         // usearch only lists nodes by score, and sorts them by insertion.
-        let listed = self.compare_all(&self.arbitrary_query(), self.size())?;
-        let keys: Vec<u64> = listed.into_iter().map(|(key, _)| key).collect();
+        let neighbors = self.compare_all(&self.arbitrary_query(), self.size())?;
+        let keys: Vec<u64> = neighbors.into_iter().map(|(key, _)| key).collect();
         self.key_bound.store(keys.iter().max().map_or(0, |key| key + 1), Ordering::Relaxed);
         Ok(keys)
     }
@@ -311,8 +311,8 @@ impl Engine {
     pub(super) fn self_score(&self, values: &Values<'_>) -> Option<f32> {
         match (self.metric, values) {
             (Metric::Dot, Values::Floats(values)) => {
-                let own = dot(values, values);
-                Some(own - 1e-3 * own.abs())
+                let product = dot(values, values);
+                Some(product - 1e-3 * product.abs())
             }
             _ => None,
         }

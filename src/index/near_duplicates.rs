@@ -108,8 +108,8 @@ impl NearDuplicates {
         match group.values.chunks_exact(self.dimension).position(|member| member == values) {
             Some(index) => {
                 let passages = &mut group.passages[index];
-                if let Err(at) = passages.binary_search(&passage) {
-                    passages.insert(at, passage);
+                if let Err(position) = passages.binary_search(&passage) {
+                    passages.insert(position, passage);
                 }
             }
             None if group.passages.len() >= MEMBERS_MAX => return false,
@@ -334,8 +334,8 @@ impl Group {
 
     fn remove(&mut self, passage: u64, dimension: usize) {
         for index in 0..self.passages.len() {
-            let Ok(at) = self.passages[index].binary_search(&passage) else { continue };
-            self.passages[index].remove(at);
+            let Ok(position) = self.passages[index].binary_search(&passage) else { continue };
+            self.passages[index].remove(position);
             if self.passages[index].is_empty() {
                 self.passages.swap_remove(index);
                 let last = self.passages.len() * dimension;

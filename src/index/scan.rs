@@ -118,7 +118,7 @@ impl Scan {
                 self.keys.len() - 1
             }
         };
-        let of_center = self.center.iter().zip(&centered).map(|(center, own)| center * own).sum();
+        let of_center = self.center.iter().zip(&centered).map(|(center, value)| center * value).sum();
         if let Some(signs) = &mut self.signs {
             signs.set(position, &centered, of_center);
         }

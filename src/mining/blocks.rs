@@ -106,10 +106,10 @@ impl Block {
     }
 
     fn multiply(&self, other: &Self, buffer: &mut [f32]) -> Result<(), ShapeError> {
-        let own = ArrayView2::from_shape((self.len(), self.dimension), self.values.as_slice())?;
+        let values = ArrayView2::from_shape((self.len(), self.dimension), self.values.as_slice())?;
         let others = ArrayView2::from_shape((other.len(), self.dimension), other.values.as_slice())?;
         let mut product = ArrayViewMut2::from_shape((self.len(), other.len()), buffer)?;
-        general_mat_mul(1.0, &own, &others.t(), 0.0, &mut product);
+        general_mat_mul(1.0, &values, &others.t(), 0.0, &mut product);
         Ok(())
     }
 
@@ -199,10 +199,10 @@ impl<F: Fn(u32, u32) -> bool> Pairs<'_, F> {
                         continue;
                     }
                     while good != 0 {
-                        let at = begin + good.trailing_zeros() as usize;
+                        let other_position = begin + good.trailing_zeros() as usize;
                         good &= good - 1;
-                        self.compare_exactly(position, at);
-                        minimums_of_other[at] = bound.product_min(self.other.1.thresholds[at]);
+                        self.compare_exactly(position, other_position);
+                        minimums_of_other[other_position] = bound.product_min(self.other.1.thresholds[other_position]);
                     }
                     min = bound.product_min(self.one.1.thresholds[position]);
                 }
@@ -213,25 +213,25 @@ impl<F: Fn(u32, u32) -> bool> Pairs<'_, F> {
 
     /// Computes the exact cosine of a pair and offers it to both sentences. All stored cosines are computed here, so they do
     /// not depend on how the pair was found.
-    fn compare_exactly(&mut self, position: usize, at: usize) {
-        let (first, second) = (self.one.0.numbers[position], self.other.0.numbers[at]);
+    fn compare_exactly(&mut self, position: usize, other_position: usize) {
+        let (first, second) = (self.one.0.numbers[position], self.other.0.numbers[other_position]);
         self.exact_pairs += 1;
         if (self.skip)(first, second) {
             return;
         }
-        let cosine = dot(self.one.0.row(position), self.other.0.row(at));
+        let cosine = dot(self.one.0.row(position), self.other.0.row(other_position));
         if cosine >= self.one.1.thresholds[position] {
             self.one.1.offer(position, second, cosine);
         }
-        if cosine >= self.other.1.thresholds[at] {
-            self.other.1.offer(at, first, cosine);
+        if cosine >= self.other.1.thresholds[other_position] {
+            self.other.1.offer(other_position, first, cosine);
         }
     }
 }
 
 /// Returns a bit mask of the scores that reach the common threshold `bar`, or their own threshold in `thresholds` within `slack`.
 fn reaching_mask<T: Copy + PartialOrd + std::ops::Sub<Output = T>>(scores: &[T], bar: T, thresholds: &[T], slack: T) -> u32 {
-    let reaches = |score: T, own: T| (score >= bar) | (score >= own - slack);
+    let reaches = |score: T, threshold: T| (score >= bar) | (score >= threshold - slack);
     if let (Ok(scores), Ok(thresholds)) = (<&[T; LANES]>::try_from(scores), <&[T; LANES]>::try_from(thresholds)) {
         // Usually no score reaches a threshold. This test compiles to a few vector instructions.
         let mut any = false;
@@ -242,7 +242,7 @@ fn reaching_mask<T: Copy + PartialOrd + std::ops::Sub<Output = T>>(scores: &[T],
             return 0;
         }
     }
-    let bit = |(lane, (score, own)): (usize, (&T, &T))| u32::from(reaches(*score, *own)) << lane;
+    let bit = |(lane, (score, threshold)): (usize, (&T, &T))| u32::from(reaches(*score, *threshold)) << lane;
     scores.iter().zip(thresholds).enumerate().map(bit).sum()
 }
 
@@ -273,15 +273,15 @@ impl Nearest {
 
     fn offer(&mut self, position: usize, number: u32, cosine: f32) {
         let farther = |known: &(u32, f32)| known.1 < cosine || (known.1 == cosine && known.0 > number);
-        let at = self.of(position).partition_point(|known| !farther(known));
-        if at == self.per_query {
+        let rank = self.of(position).partition_point(|known| !farther(known));
+        if rank == self.per_query {
             return;
         }
         let known = usize::from(self.counts[position]);
         let count = (known + 1).min(self.per_query);
         let found = &mut self.found[position * self.per_query..][..count];
-        found.copy_within(at..count - 1, at + 1);
-        found[at] = (number, cosine);
+        found.copy_within(rank..count - 1, rank + 1);
+        found[rank] = (number, cosine);
         self.counts[position] = count as u8;
         if count == self.per_query {
             self.thresholds[position] = found[count - 1].1;
@@ -350,7 +350,7 @@ mod tests {
                 state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
                 (state >> 40) as f32 / (1u64 << 24) as f32 - 0.5
             };
-            (0..48).map(|at| random() + (copy * at) as f32 * 1e-3).collect::<Vec<f32>>()
+            (0..48).map(|index| random() + (copy * index) as f32 * 1e-3).collect::<Vec<f32>>()
         };
         let firsts: Vec<_> = (0..1_000).map(|number| row(number, 0)).collect();
         let seconds: Vec<_> = (0..1_200).map(|number| row(number * 7 % 1_200, number % 4)).collect();

@@ -195,10 +195,10 @@ mod tests {
             }
             // Greedy: a pair is only left out for one that shares a sentence with it and is not worse.
             let all = candidate_pairs(&scores);
-            let taken = one_to_one(all.clone(), rows.len(), second);
+            let chosen = one_to_one(all.clone(), rows.len(), second);
             for pair in &all {
                 let blocked = |other: &Candidate| (other.first == pair.first || other.second == pair.second) && !higher_first(other, pair).is_gt();
-                prop_assert!(taken.iter().any(blocked));
+                prop_assert!(chosen.iter().any(blocked));
             }
         }
     }

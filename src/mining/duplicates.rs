@@ -208,8 +208,8 @@ mod tests {
                 cluster(12, pairs.iter().map(|&(a, b, tenths)| (a, b, f32::from(tenths) / 10.0)), &rule).unwrap()
             };
             let clusters = found(&pairs.0);
-            let turned: Vec<(u32, u32, u8)> = pairs.1.iter().map(|&(a, b, tenths)| (b, a, tenths)).collect();
-            prop_assert_eq!(&clusters, &found(&turned));
+            let swapped: Vec<(u32, u32, u8)> = pairs.1.iter().map(|&(a, b, tenths)| (b, a, tenths)).collect();
+            prop_assert_eq!(&clusters, &found(&swapped));
             let mut seen = std::collections::BTreeSet::new();
             for cluster in clusters.iter() {
                 prop_assert!((2..=size_max as usize).contains(&cluster.members.len()));

@@ -21,14 +21,14 @@ impl LoadedSet {
 
     /// Compares block number `at` of the other set with this one, and returns its nearest sentences here. Leaves out pairs for
     /// which `skip` returns true, given their numbers (in the other set, in this one).
-    pub fn compare(&self, at: usize, block: &Block, skip: impl Fn(u32, u32) -> bool) -> Result<Nearest, MiningError> {
+    pub fn compare(&self, step: usize, block: &Block, skip: impl Fn(u32, u32) -> bool) -> Result<Nearest, MiningError> {
         let count = self.blocks.len();
         // Each thread begins at a different block, so threads rarely wait for the same one.
-        let offset = at % count.max(1) * count / self.threads.max(1);
+        let offset = step % count.max(1) * count / self.threads.max(1);
         let mut nearest = Nearest::new(block.len(), self.per_query)?;
         let mut comparison = Comparison::new(block)?;
-        for at in 0..count {
-            let (found, loaded) = &self.blocks[(at + offset) % count];
+        for step in 0..count {
+            let (found, loaded) = &self.blocks[(step + offset) % count];
             comparison.compare_with(&mut nearest, (loaded, &mut found.lock()), &skip)?;
         }
         Ok(nearest)

@@ -174,7 +174,7 @@ mod tests {
         ) {
             let firsts: Vec<Vec<f32>> = pairs.iter().map(|(row, _, _)| unit(row.clone())).collect();
             let near = |(row, spread, by): &(Vec<f32>, bool, f32)| {
-                unit(row.iter().enumerate().map(|(at, value)| if *spread || at == 3 { value + by } else { *value }).collect())
+                unit(row.iter().enumerate().map(|(index, value)| if *spread || index == 3 { value + by } else { *value }).collect())
             };
             let seconds: Vec<Vec<f32>> = pairs.iter().map(near).collect();
             let (mut rows, columns) = (RoundedRows::new(37, &firsts.concat()).unwrap(), Rounded::new(37, &seconds.concat()).unwrap());

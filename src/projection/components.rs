@@ -34,7 +34,8 @@ pub fn principal_plane(vectors: &Vectors, stop: impl Fn() -> bool) -> Result<Vec
             next -= &mean.view().insert_axis(Axis(1)).dot(&sums.view().insert_axis(Axis(0)));
         }
         orthonormalize(&mut next);
-        let settled = (0..2).all(|at| 1.0 - next.column(at).dot(&directions.column(at)).abs() < CONVERGENCE_TOLERANCE);
+        let settled =
+            (0..2).all(|column| 1.0 - next.column(column).dot(&directions.column(column)).abs() < CONVERGENCE_TOLERANCE);
         directions = next;
         if settled {
             break;

@@ -91,8 +91,8 @@ impl Scale {
     }
 
     fn membership_strength(self, distance: f32) -> f64 {
-        let beyond = f64::from(distance) - self.near;
-        if beyond <= 0.0 { 1.0 } else { (-beyond / self.width).exp() }
+        let excess = f64::from(distance) - self.near;
+        if excess <= 0.0 { 1.0 } else { (-excess / self.width).exp() }
     }
 }
 

@@ -144,12 +144,12 @@ mod tests {
     #[test]
     fn the_curve_constants_minimize_the_squared_error() {
         let error = |a: f64, b: f64| -> f64 {
-            let at = |step: u32| {
+            let loss_at = |step: u32| {
                 let distance = f64::from(step) * 3.0 / 299.0;
                 let wanted = if distance <= 0.1 { 1.0 } else { (0.1 - distance).exp() };
                 (1.0 / (1.0 + a * distance.powf(2.0 * b)) - wanted).powi(2)
             };
-            (0..300).map(at).sum()
+            (0..300).map(loss_at).sum()
         };
         let (a, b) = (f64::from(A), f64::from(B));
         for change in [1e-3, -1e-3] {

@@ -120,7 +120,7 @@ fn centering_groups_points_by_topic_instead_of_language() {
     let language = |number: usize| number / topics % languages;
     let row = |number: usize, random: &mut Random| {
         let (topic, language) = (topic_directions[number % topics], language_directions[language(number)]);
-        std::array::from_fn(|at| topic[at] + language[at] + random.within(0.3))
+        std::array::from_fn(|axis| topic[axis] + language[axis] + random.within(0.3))
     };
     let mut vectors = vectors((0..count).map(|number| row(number, &mut random)));
     let same_topic = |one: usize, other: usize| one % topics == other % topics;

@@ -144,7 +144,7 @@ mod tests {
         // Two groups of six vectors on opposite sides along the first axis, with the same six topics.
         let topics: [[f32; 3]; 6] =
             [[0.5, 0.0, 0.0], [-0.5, 0.0, 0.0], [0.0, 0.5, 0.0], [0.0, -0.5, 0.0], [0.0, 0.0, 0.5], [0.0, 0.0, -0.5]];
-        let of_group = |side: f32| topics.map(|topic| [side, topic[0], topic[1], topic[2]]);
+        let of_group = |offset: f32| topics.map(|topic| [offset, topic[0], topic[1], topic[2]]);
         let rows: Vec<[f32; 4]> = of_group(1.0).into_iter().chain(of_group(-1.0)).collect();
         let mut vectors = of(&rows.iter().map(|row| &row[..]).collect::<Vec<_>>());
         vectors.center(&[7, 7, 7, 7, 7, 7, 9, 9, 9, 9, 9, 9]);

@@ -34,7 +34,7 @@ impl Concept {
     /// Returns the words that mean the concept with at least this probability.
     pub(super) fn words_with_min_probability(&self, probability: f32) -> impl Iterator<Item = (u32, f32)> + '_ {
         let (sorted, new) = self.words.split_at(self.sorted);
-        let likely = move |(_, own): &&(u32, f32)| *own >= probability;
+        let likely = move |(_, other): &&(u32, f32)| *other >= probability;
         sorted.iter().take_while(likely).chain(new.iter().filter(likely)).copied()
     }
 }

@@ -28,9 +28,9 @@ pub(super) struct Meant {
 impl SoundIndex {
     /// Finds the words that `exists` accepts and that are the fewest edits away, at most `edits_max`.
     pub(super) fn misspelled(&self, sound: Sound, edits_max: usize, exists: impl Fn(u32) -> bool) -> Vec<Meant> {
-        let own = symbols(sound);
-        let own = own.as_slice();
-        let edits_max = edits_max.min(match own.len() {
+        let typed = symbols(sound);
+        let typed = typed.as_slice();
+        let edits_max = edits_max.min(match typed.len() {
             0..MISSPELLED_MIN => 0,
             MISSPELLED_MIN..LONG_MIN => 1,
             _ => 2,
@@ -38,10 +38,10 @@ impl SoundIndex {
         if edits_max == 0 {
             return Vec::new();
         }
-        let alike = self.with_skeletons(skeletons_alike(sound), exists).take(SEEN_MAX);
-        let alike = alike.filter(|word| word.sound.script() == sound.script()).take(COMPARED_MAX);
-        let compared = |word: SoundingWord| Some(Meant { word, edits: edits(own, symbols(word.sound).as_slice(), edits_max)? });
-        let mut meant: Vec<Meant> = alike.filter_map(compared).filter(|candidate| candidate.edits > 0).collect();
+        let candidates = self.with_skeletons(skeletons_alike(sound), exists).take(SEEN_MAX);
+        let candidates = candidates.filter(|word| word.sound.script() == sound.script()).take(COMPARED_MAX);
+        let compared = |word: SoundingWord| Some(Meant { word, edits: edits(typed, symbols(word.sound).as_slice(), edits_max)? });
+        let mut meant: Vec<Meant> = candidates.filter_map(compared).filter(|candidate| candidate.edits > 0).collect();
         let fewest = meant.iter().map(|candidate| candidate.edits).min();
         meant.retain(|candidate| Some(candidate.edits) == fewest);
         meant.truncate(FOUND_MAX);
@@ -53,9 +53,9 @@ impl SoundIndex {
 /// they come before those with others.
 fn skeletons_alike(sound: Sound) -> Vec<u64> {
     let classes = classes(sound);
-    let swapped = (1..classes.len()).filter(|at| classes[at - 1] != classes[*at]).map(|at| {
+    let swapped = (1..classes.len()).filter(|index| classes[index - 1] != classes[*index]).map(|index| {
         let mut swapped = classes.clone();
-        swapped.swap(at - 1, at);
+        swapped.swap(index - 1, index);
         skeleton(&swapped)
     });
     let variants = variants(&classes, 1);
@@ -73,8 +73,8 @@ fn skeletons_alike(sound: Sound) -> Vec<u64> {
 /// the end of the sound differs as well.
 fn skeletons_of_longer(classes: &[u64]) -> Vec<u64> {
     let mut found = Vec::new();
-    for at in 0..classes.len() {
-        let (before, after) = classes.split_at(at);
+    for index in 0..classes.len() {
+        let (before, after) = classes.split_at(index);
         found.extend((1..=CLASSES).map(|class| skeleton(&[before, &[class], &after[..after.len() - 1]].concat())));
         found.extend((1..=CLASSES).map(|class| skeleton(&[before, &after[1..], &[class]].concat())));
     }
@@ -90,14 +90,14 @@ fn edits(one: &[u8], other: &[u8], edits_max: usize) -> Option<usize> {
     let may_be_cut = one.len() == SOUND_SYMBOLS_MAX && other.len() == SOUND_SYMBOLS_MAX;
     let end = other.len();
     let mut before = [0; SOUND_SYMBOLS_MAX + 1];
-    let mut row: [usize; SOUND_SYMBOLS_MAX + 1] = std::array::from_fn(|at| at);
+    let mut row: [usize; SOUND_SYMBOLS_MAX + 1] = std::array::from_fn(|index| index);
     let mut fewest = usize::MAX;
-    for (at, symbol) in one.iter().enumerate() {
-        let mut next = [at + 1; SOUND_SYMBOLS_MAX + 1];
+    for (index, symbol) in one.iter().enumerate() {
+        let mut next = [index + 1; SOUND_SYMBOLS_MAX + 1];
         for (to, of_other) in other.iter().enumerate() {
             let changed = row[to] + usize::from(symbol != of_other);
             next[to + 1] = changed.min(row[to + 1] + 1).min(next[to] + 1);
-            if at > 0 && to > 0 && *symbol == other[to - 1] && one[at - 1] == *of_other {
+            if index > 0 && to > 0 && *symbol == other[to - 1] && one[index - 1] == *of_other {
                 next[to + 1] = next[to + 1].min(before[to - 1] + 1);
             }
         }
@@ -105,7 +105,7 @@ fn edits(one: &[u8], other: &[u8], edits_max: usize) -> Option<usize> {
             return None;
         }
         (before, row) = (row, next);
-        if may_be_cut && at + 1 + edits_max >= one.len() {
+        if may_be_cut && index + 1 + edits_max >= one.len() {
             fewest = fewest.min(row[end]);
         }
     }

@@ -38,7 +38,7 @@ pub struct Question {
     /// Its distinct tokens; lane `n` is token `n`.
     ids: Vec<u16>,
     /// Their rows. `None` if there is no token.
-    own: Option<Factor>,
+    own_rows: Option<Factor>,
     /// The weight of each of these tokens, in groups of `LANES`. The sum is 1; lanes without a token have 0.
     weights: Vec<[f32; LANES]>,
     significant_min: f32,
@@ -124,14 +124,14 @@ impl Question {
             grouped[lane / LANES][lane % LANES] = weight / total;
         }
         let significant_min = (SIGNIFICANT_MIN / ids.len().max(1) as f32).min(SIGNIFICANT_ALONE * average / total);
-        let own = (!ids.is_empty()).then(|| Factor::new(table.gather(ids)?)).transpose()?;
+        let own_rows = (!ids.is_empty()).then(|| Factor::new(table.gather(ids)?)).transpose()?;
         let cosines = Cosines::new(table.len(), groups);
-        Ok(Self { table, ids: ids.to_vec(), own, weights: grouped, significant_min, near, cosines })
+        Ok(Self { table, ids: ids.to_vec(), own_rows, weights: grouped, significant_min, near, cosines })
     }
 
     /// Adds the tokens of passages that will be scored. Adding all at once is faster than one by one.
     pub fn add_passages<'t>(&mut self, passages: impl Iterator<Item = &'t [u16]>) -> Result<(), ScorerError> {
-        let Some(own) = &self.own else { return Ok(()) };
+        let Some(own_rows) = &self.own_rows else { return Ok(()) };
         let (mut new, groups) = (Vec::new(), self.cosines.groups);
         for &token in passages.flatten() {
             if self.cosines.positions.get(usize::from(token)) == Some(&0) {
@@ -141,7 +141,7 @@ impl Question {
         }
         let first = self.cosines.rows.len() - new.len() * groups;
         for (part, rows) in new.chunks(READ_TOGETHER).zip(self.cosines.rows[first..].chunks_mut(READ_TOGETHER * groups)) {
-            let products = own.products(&self.table.gather(part)?)?;
+            let products = own_rows.products(&self.table.gather(part)?)?;
             let each = part.iter().zip(products.as_slice().chunks_exact(self.ids.len()));
             for ((&token, products), row) in each.zip(rows.chunks_exact_mut(groups)) {
                 let cosines = row.as_flattened_mut().iter_mut().zip(products).zip(&self.ids);
@@ -154,12 +154,12 @@ impl Question {
     /// Scores a passage: the sum over the question's tokens of weight times the highest cosine among the passage's tokens, 0 to
     /// 1. Tokens of the question in `partial` are whole words there and only parts of words in the passage.
     pub fn score(&self, tokens: &[u16], partial: &[u16]) -> f32 {
-        let own = |token, group| self.cosines.get(token, group).copied().unwrap_or_else(|| self.compare(token, group));
+        let cosine_of = |token, group| self.cosines.get(token, group).copied().unwrap_or_else(|| self.compare(token, group));
         if partial.is_empty() {
-            return self.sum(tokens, own);
+            return self.sum(tokens, cosine_of);
         }
         self.sum(tokens, |token, group| {
-            let mut cosines = own(token, group);
+            let mut cosines = cosine_of(token, group);
             let lanes = self.ids.iter().skip(group * LANES).zip(&mut cosines);
             let same = lanes.filter(|(id, _)| **id == token && partial.contains(&token));
             same.for_each(|(_, cosine)| *cosine = (f32::from(*cosine) * PARTIAL) as i16);
@@ -188,7 +188,7 @@ impl Question {
         let mut cosines = [0; LANES];
         if let Some(row) = self.table.row(token) {
             for (cosine, &id) in cosines.iter_mut().zip(self.ids.iter().skip(group * LANES)) {
-                *cosine = self.table.row(id).map_or(0, |own| self.table.cosine(dot(own, row), token, id));
+                *cosine = self.table.row(id).map_or(0, |values| self.table.cosine(dot(values, row), token, id));
             }
         }
         cosines

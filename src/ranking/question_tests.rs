@@ -53,9 +53,9 @@ fn scores_follow_the_formula() {
     let (scorer, index) = (TokenScorer::new(table()), passages());
     let long: Vec<u32> = (0..25).map(|n| n * 11).collect();
     for question in [&[5, 290, 5, 17][..], &[3], &long] {
-        let asked = scorer.question(question, &index).unwrap();
+        let compared = scorer.question(question, &index).unwrap();
         for (passage, tokens) in index.iter() {
-            let (got, expect) = (asked.score(tokens, &[]), plain(question, tokens, &index));
+            let (got, expect) = (compared.score(tokens, &[]), plain(question, tokens, &index));
             assert!((got - expect).abs() < 1e-4, "{question:?}, {passage:?}: {got}, expected {expect}");
         }
     }
@@ -78,10 +78,10 @@ fn reading_passages_in_advance_does_not_change_their_scores() {
     let (scorer, index) = (TokenScorer::new(table()), passages());
     for question in [&[5, 290, 17][..], &(0..25).map(|n| n * 11).collect::<Vec<_>>()] {
         let fresh = scorer.question(question, &index).unwrap();
-        let mut asked = scorer.question(question, &index).unwrap();
-        asked.add_passages(index.iter().map(|(_, tokens)| tokens).chain([&[299, 300, 65_535][..]])).unwrap();
+        let mut compared = scorer.question(question, &index).unwrap();
+        compared.add_passages(index.iter().map(|(_, tokens)| tokens).chain([&[299, 300, 65_535][..]])).unwrap();
         for (passage, tokens) in index.iter() {
-            assert_eq!(asked.score(tokens, &[]), fresh.score(tokens, &[]), "{passage:?}");
+            assert_eq!(compared.score(tokens, &[]), fresh.score(tokens, &[]), "{passage:?}");
         }
     }
 }
@@ -98,17 +98,17 @@ fn near_tokens_are_cached_across_questions() {
 #[test]
 fn the_best_passages_are_returned_in_order_of_score() {
     let (scorer, mut index) = (TokenScorer::new(table()), passages());
-    let asked = scorer.question(&[5, 120, 17], &index).unwrap();
-    let waiting = asked.estimate(&index).nearest(&index, 60, |_| true);
+    let compared = scorer.question(&[5, 120, 17], &index).unwrap();
+    let waiting = compared.estimate(&index).nearest(&index, 60, |_| true);
     index.prepare_now();
-    let (prepared, rounding) = (asked.estimate(&index).nearest(&index, 60, |_| true), 1e-4);
+    let (prepared, rounding) = (compared.estimate(&index).nearest(&index, 60, |_| true), 1e-4);
     assert!(waiting.len() == 60 && waiting.iter().zip(&prepared).all(|(a, b)| (a.1 - b.1).abs() < rounding));
-    let mut all: Vec<(PassageId, f32)> = index.iter().map(|(passage, tokens)| (passage, asked.score(tokens, &[]))).collect();
+    let mut all: Vec<(PassageId, f32)> = index.iter().map(|(passage, tokens)| (passage, compared.score(tokens, &[]))).collect();
     all.sort_by(|a, b| b.1.total_cmp(&a.1).then(a.0.cmp(&b.0)));
     let keys = |found: &[(PassageId, f32)]| found.iter().map(|(passage, _)| passage.0).collect::<Vec<_>>();
-    assert_eq!(keys(&asked.estimate(&index).nearest(&index, 5, |_| true)), keys(&all[..5]));
+    assert_eq!(keys(&compared.estimate(&index).nearest(&index, 5, |_| true)), keys(&all[..5]));
     let odd: Vec<_> = all.iter().copied().filter(|(passage, _)| passage.0 % 2 == 1).collect();
-    assert_eq!(keys(&asked.estimate(&index).nearest(&index, 5, |passage| passage.0 % 2 == 1)), keys(&odd[..5]));
+    assert_eq!(keys(&compared.estimate(&index).nearest(&index, 5, |passage| passage.0 % 2 == 1)), keys(&odd[..5]));
 }
 
 #[test]
@@ -118,10 +118,10 @@ fn an_estimate_is_at_most_the_score() {
         if prepared {
             index.prepare_now();
         }
-        let asked = scorer.question(&[5, 120, 17, 290], &index).unwrap();
-        let estimates = asked.estimate(&index);
+        let compared = scorer.question(&[5, 120, 17, 290], &index).unwrap();
+        let estimates = compared.estimate(&index);
         for (passage, tokens) in index.iter() {
-            let (estimate, score) = (estimates.get(&index, passage), asked.score(tokens, &[]));
+            let (estimate, score) = (estimates.get(&index, passage), compared.score(tokens, &[]));
             assert!((0.0..=score + 1e-4).contains(&estimate), "{passage:?}: {estimate}, {score}");
         }
         assert_eq!(estimates.get(&index, PassageId(900)), 0.0, "a passage that is not in the index");
@@ -139,18 +139,18 @@ fn in_large_collections_very_common_tokens_retrieve_no_passages() {
         index.insert(PassageId(passage), &TokenSet::from_ids(tokens));
     }
     index.prepare();
-    let asked = TokenScorer::new(table).question(&[0, 1], &index).unwrap();
-    let found = asked.estimate(&index).nearest(&index, 1_000, |_| true);
+    let compared = TokenScorer::new(table).question(&[0, 1], &index).unwrap();
+    let found = compared.estimate(&index).nearest(&index, 1_000, |_| true);
     assert_eq!(found.len(), 200, "only passages with the rare token are found");
-    assert!(found.iter().all(|(passage, score)| passage.0 % 1_000 == 0 && *score < asked.score(&[0, 1], &[])));
+    assert!(found.iter().all(|(passage, score)| passage.0 % 1_000 == 0 && *score < compared.score(&[0, 1], &[])));
 }
 
 #[test]
 fn a_question_without_known_tokens_finds_nothing() {
     let (scorer, index) = (TokenScorer::new(table()), passages());
     for question in [&[][..], &[400, 70_000]] {
-        let asked = scorer.question(question, &index).unwrap();
-        assert_eq!((asked.score(&[1, 2], &[]), asked.estimate(&index).nearest(&index, 9, |_| true)), (0.0, Vec::new()));
+        let compared = scorer.question(question, &index).unwrap();
+        assert_eq!((compared.score(&[1, 2], &[]), compared.estimate(&index).nearest(&index, 9, |_| true)), (0.0, Vec::new()));
     }
     let nothing = TokenIndex::default();
     assert_eq!(scorer.question(&[5], &nothing).unwrap().estimate(&nothing).nearest(&nothing, 9, |_| true), []);
@@ -161,9 +161,9 @@ fn passage_tokens_missing_from_the_table_score_zero() {
     let (scorer, mut index) = (TokenScorer::new(table()), passages());
     let before = scorer.question(&[5, 17], &index).unwrap().estimate(&index).nearest(&index, 60, |_| true);
     index.insert(PassageId(900), &TokenSet::from_ids(&[300, 65_535]));
-    let asked = scorer.question(&[5, 17], &index).unwrap();
-    assert_eq!(asked.score(&[300, 65_535], &[]), 0.0);
-    let after = asked.estimate(&index).nearest(&index, 60, |_| true);
+    let compared = scorer.question(&[5, 17], &index).unwrap();
+    assert_eq!(compared.score(&[300, 65_535], &[]), 0.0);
+    let after = compared.estimate(&index).nearest(&index, 60, |_| true);
     assert!(before.len() == after.len() && after.iter().all(|(passage, _)| passage.0 < 900), "{after:?}");
 }
 
@@ -178,14 +178,14 @@ fn passage_tokens_are_classified_as_near_light_or_other() {
     let mut index = TokenIndex::default();
     (0..200).for_each(|passage| index.insert(PassageId(passage), &TokenSet::from_ids(&[1])));
     (200..205).for_each(|passage| index.insert(PassageId(passage), &TokenSet::from_ids(&[0, 2, 3, 4])));
-    let asked = scorer.question(&[0, 1], &index).unwrap();
+    let compared = scorer.question(&[0, 1], &index).unwrap();
     let (near, light, other) = (TokenMatch::Near, TokenMatch::Light, TokenMatch::Other);
-    assert_eq!(asked.matches(&[0, 1, 2], &[]), [near, light, other], "token 1 is light because nearly every passage has it");
-    let nearest = asked.matches(&[2, 4, 4, 1, 999], &[]);
+    assert_eq!(compared.matches(&[0, 1, 2], &[]), [near, light, other], "token 1 is light because nearly every passage has it");
+    let nearest = compared.matches(&[2, 4, 4, 1, 999], &[]);
     assert_eq!(nearest, [other, near, near, light, other], "only the nearest token counts as near");
-    assert_eq!(asked.matches(&[3], &[]), [near], "a cosine of 0.7 counts as near");
-    assert_eq!(asked.matches(&[], &[]), []);
-    assert_eq!(asked.matches(&[3, 0], &[0]), [other, other], "ignored question tokens match nothing");
+    assert_eq!(compared.matches(&[3], &[]), [near], "a cosine of 0.7 counts as near");
+    assert_eq!(compared.matches(&[], &[]), []);
+    assert_eq!(compared.matches(&[3, 0], &[0]), [other, other], "ignored question tokens match nothing");
 }
 
 #[test]
@@ -213,11 +213,11 @@ fn a_token_that_most_passages_have_weighs_less() {
     let mut index = TokenIndex::default();
     (0..10).for_each(|passage| index.insert(PassageId(passage), &TokenSet::from_ids(&[0])));
     index.insert(PassageId(10), &TokenSet::from_ids(&[1]));
-    let asked = scorer.question(&[0, 1], &index).unwrap();
+    let compared = scorer.question(&[0, 1], &index).unwrap();
     assert!(
-        asked.score(&[1], &[]) > 0.75 && asked.score(&[0], &[]) < 0.25,
+        compared.score(&[1], &[]) > 0.75 && compared.score(&[0], &[]) < 0.25,
         "{} and {}",
-        asked.score(&[1], &[]),
-        asked.score(&[0], &[])
+        compared.score(&[1], &[]),
+        compared.score(&[0], &[])
     );
 }

@@ -99,8 +99,8 @@ impl Rows {
     pub(super) fn gather(&self, tokens: &[u16]) -> Result<Tensor<i8>, ScorerError> {
         let mut rows = Tensor::<i8>::try_full(&[tokens.len(), self.dimension], 0).map_err(ScorerError::of)?;
         for (row, &token) in rows.as_mut_slice().chunks_exact_mut(self.dimension).zip(tokens) {
-            if let Some(own) = self.row(token) {
-                row.copy_from_slice(own);
+            if let Some(values) = self.row(token) {
+                row.copy_from_slice(values);
             }
         }
         Ok(rows)
@@ -147,9 +147,9 @@ impl Rows {
 
     /// Computes the same from the rows.
     fn find_near(&self, id: u16) -> Arc<[NearToken]> {
-        let Some(own) = self.row(id) else { return Arc::default() };
+        let Some(values) = self.row(id) else { return Arc::default() };
         let compare = |token: u16| {
-            let product = i8::dot(own, self.row(token)?)?;
+            let product = i8::dot(values, self.row(token)?)?;
             let cosine = self.cosine(product, token, id);
             (f32::from(cosine) >= SCANNED * ONE).then_some(NearToken { token, cosine })
         };
@@ -204,8 +204,8 @@ impl Factor {
             others.try_dots_packed_into(&self.packed, &mut products).map_err(ScorerError::of)?;
         } else {
             let dimension = self.rows.shape()[1].max(1);
-            let (own, each) = (self.rows.as_slice(), others.as_slice().chunks_exact(dimension));
-            let pairs = each.flat_map(|other| own.chunks_exact(dimension).map(move |own| dot(own, other)));
+            let (rows, each) = (self.rows.as_slice(), others.as_slice().chunks_exact(dimension));
+            let pairs = each.flat_map(|other| rows.chunks_exact(dimension).map(move |row| dot(row, other)));
             products.as_mut_slice().iter_mut().zip(pairs).for_each(|(product, dot)| *product = dot);
         }
         Ok(products)
@@ -237,8 +237,8 @@ mod tests {
         let table = TokenTable { dimension, rows, scales: vec![1.0; 2_000], weights: vec![1.0; 2_000] };
         let rows = Rows::new(table);
         for id in [0, 777, 1_999] {
-            let own = rows.row(id).unwrap();
-            let cosine = |token: u16| (token, rows.cosine(dot(own, rows.row(token).unwrap()), token, id));
+            let values = rows.row(id).unwrap();
+            let cosine = |token: u16| (token, rows.cosine(dot(values, rows.row(token).unwrap()), token, id));
             let found = rows.near_tokens(id);
             assert!(found.is_sorted_by_key(|near| (std::cmp::Reverse(near.cosine), near.token)) && found[0].token == id);
             let found: HashMap<u16, i16> = found.iter().map(|near| (near.token, near.cosine)).collect();

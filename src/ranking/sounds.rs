@@ -148,10 +148,10 @@ impl SoundIndex {
         if sound.is_none() {
             return Vec::new();
         }
-        let alike = self.with_skeletons(variants(&classes(sound), VARIED_MIN), exists);
+        let candidates = self.with_skeletons(variants(&classes(sound), VARIED_MIN), exists);
         let matcher = SoundMatcher::new(sound, similar_min(sound));
         let compared = |word: SoundingWord| Some((word, matcher.similarity(word.sound)?));
-        let mut found: Vec<(SoundingWord, f32)> = alike.take(COMPARED_MAX).filter_map(compared).collect();
+        let mut found: Vec<(SoundingWord, f32)> = candidates.take(COMPARED_MAX).filter_map(compared).collect();
         found.sort_unstable_by(|a, b| b.1.total_cmp(&a.1).then(a.0.posting_id.cmp(&b.0.posting_id)));
         let best = found.first().map_or(0.0, |(_, similar)| *similar);
         found.retain(|(_, similar)| *similar >= best - BEHIND_MAX);
@@ -205,9 +205,13 @@ struct OwnCosts {
 
 impl OwnCosts {
     fn new(symbols: &Symbols, costs: &Costs) -> Self {
-        let own = symbols.as_slice();
-        let change = |symbol: usize| own.iter().map(|own| costs.change[usize::from(*own)][symbol]).min().unwrap_or(u32::MAX);
-        Self { weight: symbols.total(&costs.gap), costs_min: std::array::from_fn(|symbol| costs.gap[symbol].min(change(symbol))) }
+        let change_min = |symbol: usize| {
+            symbols.as_slice().iter().map(|from| costs.change[usize::from(*from)][symbol]).min().unwrap_or(u32::MAX)
+        };
+        Self {
+            weight: symbols.total(&costs.gap),
+            costs_min: std::array::from_fn(|symbol| costs.gap[symbol].min(change_min(symbol))),
+        }
     }
 }
 
@@ -221,12 +225,13 @@ impl SoundMatcher {
     /// Returns the similarity of another sound, at most 1, or `None` if it is less than the minimum.
     fn similarity(&self, other: Sound) -> Option<f32> {
         let vowels_omitted = usize::from(self.sound.script().omits_vowels() || other.script().omits_vowels());
-        let (costs, own) = (&COSTS_OF[vowels_omitted], &self.own_costs[vowels_omitted]);
+        let (costs, costs_of_sound) = (&COSTS_OF[vowels_omitted], &self.own_costs[vowels_omitted]);
         // Each symbol is part of exactly one edit, so the distance is at least the second sum. This rules out most sounds.
-        let add =
-            |(weight, least): (u32, u32), symbol| (weight + costs.gap[symbol as usize], least + own.costs_min[symbol as usize]);
+        let add = |(weight, least): (u32, u32), symbol| {
+            (weight + costs.gap[symbol as usize], least + costs_of_sound.costs_min[symbol as usize])
+        };
         let (weight, distance_min) = other.symbols().fold((0, 0), add);
-        let total_weight = own.weight.max(weight).max(1) as f32;
+        let total_weight = costs_of_sound.weight.max(weight).max(1) as f32;
         let distance_max = ((1.0 - self.similarity_min) * total_weight) as u32;
         if distance_min > distance_max {
             return None;
@@ -266,18 +271,18 @@ pub(super) fn symbols(sound: Sound) -> Symbols {
 /// Returns the minimum total cost of changing one into the other, or `None` if it is more than `distance_max`.
 fn distance(one: &[u8], other: &[u8], costs: &Costs, distance_max: u32) -> Option<u32> {
     let mut row = [0; SOUND_SYMBOLS_MAX + 1];
-    for (at, symbol) in other.iter().enumerate() {
-        row[at + 1] = row[at] + costs.gap[usize::from(*symbol)];
+    for (index, symbol) in other.iter().enumerate() {
+        row[index + 1] = row[index] + costs.gap[usize::from(*symbol)];
     }
     for a in one {
         let (gap, change) = (costs.gap[usize::from(*a)], &costs.change[usize::from(*a)]);
         let mut diagonal = row[0];
         row[0] += gap;
-        for (at, b) in other.iter().enumerate() {
+        for (index, b) in other.iter().enumerate() {
             let b = usize::from(*b);
-            let cost = (diagonal + change[b]).min(row[at + 1] + gap).min(row[at] + costs.gap[b]);
-            diagonal = row[at + 1];
-            row[at + 1] = cost;
+            let cost = (diagonal + change[b]).min(row[index + 1] + gap).min(row[index] + costs.gap[b]);
+            diagonal = row[index + 1];
+            row[index + 1] = cost;
         }
         // Costs only grow from row to row.
         if row[..=other.len()].iter().all(|cost| *cost > distance_max) {
@@ -301,8 +306,8 @@ pub(super) fn skeleton(classes: &[u64]) -> u64 {
 pub(super) fn variants(classes: &[u64], varied_min: usize) -> Vec<u64> {
     let mut variants = vec![skeleton(classes)];
     if classes.len() >= varied_min {
-        for at in 0..=classes.len() {
-            let (before, after) = classes.split_at(at);
+        for index in 0..=classes.len() {
+            let (before, after) = classes.split_at(index);
             let mut with = |middle: &[u64], after: &[u64]| variants.push(skeleton(&[before, middle, after].concat()));
             (1..=CLASSES).for_each(|class| with(&[class], after));
             if let [own, after @ ..] = after {

@@ -201,8 +201,8 @@ mod tests {
     #[test]
     fn removing_a_passage_leaves_the_others_unchanged() {
         let mut index = TokenIndex::default();
-        let own = |passage: u64| tokens(&[passage as u32, 9]);
-        (0..5).for_each(|passage| index.insert(PassageId(passage), &own(passage)));
+        let tokens_of = |passage: u64| tokens(&[passage as u32, 9]);
+        (0..5).for_each(|passage| index.insert(PassageId(passage), &tokens_of(passage)));
         for removed in [0, 4, 2, 7] {
             index.remove(PassageId(removed));
         }

@@ -66,8 +66,8 @@ impl WordScores {
     /// Returns the share of the sufficient score that a passage has with these words, by their numbers. `None` if none of them
     /// counts.
     pub fn share_of(&self, words: &[u32]) -> Option<f32> {
-        let own = self.words.iter().filter(|(expansion, _)| words.contains(&expansion.word)).map(|(_, weight)| *weight);
-        own.reduce(|sum, weight| sum + weight).map(|weight| self.share(weight))
+        let weights = self.words.iter().filter(|(expansion, _)| words.contains(&expansion.word)).map(|(_, weight)| *weight);
+        weights.reduce(|sum, weight| sum + weight).map(|weight| self.share(weight))
     }
 
     /// Returns the significant words of the question, rarest first.
@@ -145,19 +145,19 @@ fn remove_parts_of_words(query: &[QueryWord], weighted: &mut Vec<Weighted>) {
         weighted.iter().any(|weighted_word| weighted_word.expansion.word == key && !weighted_word.expansion.words.is_empty())
     };
     let mut parts: Vec<u32> = Vec::new();
-    for (at, QueryWord { word, .. }) in
+    for (index, QueryWord { word, .. }) in
         query.iter().enumerate().filter(|(_, word)| word.word.parts > 0 && is_found(word.word.key))
     {
-        let own = &query[at.saturating_sub(word.parts.into())..at];
-        parts.extend(own.iter().map(|part| part.word.key).filter(|key| !is_found(*key)));
+        let words_before = &query[index.saturating_sub(word.parts.into())..index];
+        parts.extend(words_before.iter().map(|part| part.word.key).filter(|key| !is_found(*key)));
     }
     let misspelled: Vec<u32> =
         weighted.iter().map(|word| &word.expansion).filter(|word| word.is_misspelled).map(|word| word.word).collect();
     let is_misspelled = |word: &QueryWord| !word.tokens.is_empty() && misspelled.contains(&word.word.key);
-    for (at, word) in query.iter().enumerate().filter(|(_, word)| is_misspelled(word)) {
+    for (index, word) in query.iter().enumerate().filter(|(_, word)| is_misspelled(word)) {
         // The parts of a word follow it and have its tokens.
-        let own = query[at + 1..].iter().take_while(|part| part.tokens == word.tokens && part.word.sound.is_none());
-        parts.extend(own.map(|part| part.word.key).filter(|key| !is_found(*key)));
+        let words_after = query[index + 1..].iter().take_while(|part| part.tokens == word.tokens && part.word.sound.is_none());
+        parts.extend(words_after.map(|part| part.word.key).filter(|key| !is_found(*key)));
     }
     weighted.retain(|weighted_word| weighted_word.weight > 0.0 && !parts.contains(&weighted_word.expansion.word));
 }

@@ -212,7 +212,7 @@ fn words_with_heavier_tokens_weigh_more() {
     let table = TokenTable { dimension: 2, rows: vec![127, 0, 0, 127], scales: vec![0.01; 2], weights: vec![8.0, 1.0] };
     let mut tokens = TokenIndex::default();
     (0..3).for_each(|passage| tokens.insert(PassageId(passage), &TokenSet::from_ids(&[passage as u32 % 2])));
-    let asked = TokenScorer::new(table).question(&[0, 1], &tokens).unwrap();
+    let question = TokenScorer::new(table).question(&[0, 1], &tokens).unwrap();
     let words = [(BOAT, vec![0]), (TREE, vec![1])].map(|(word, tokens)| QueryWord {
         word: word.into(),
         forms: Vec::new(),
@@ -224,7 +224,7 @@ fn words_with_heavier_tokens_weigh_more() {
         [0, 1].map(|passage| index.score(&scores, PassageId(passage)))
     };
     let [boat, tree] = scores(None);
-    let [boat_by_tokens, tree_by_tokens] = scores(Some(&asked));
+    let [boat_by_tokens, tree_by_tokens] = scores(Some(&question));
     assert!(boat_by_tokens > 1.2 * boat && tree_by_tokens < tree / 1.2, "{boat_by_tokens} {tree_by_tokens}");
 }
 

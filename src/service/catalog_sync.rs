@@ -11,7 +11,7 @@ use std::sync::atomic::Ordering;
 use std::time::Instant;
 
 use super::error::Error;
-use super::state::{BrokenCollection, CatalogCheck, Listed, Service, State};
+use super::state::{BrokenCollection, CatalogCheck, CollectionEntry, Service, State};
 use crate::domain::{Collection, CollectionId, chain, with_causes};
 use crate::service::open_collection::OpenCollection;
 use crate::storage::{CatalogNames, CatalogPart, PostgresCatalog};
@@ -149,9 +149,9 @@ impl State {
         let mut added = Vec::new();
         for row in collections {
             let indexes = metadata_indexes.remove(&row.id).unwrap_or_default();
-            let known = self.collections.read().get(&row.name).filter(|listed| listed.row().id == row.id).cloned();
+            let known = self.collections.read().get(&row.name).filter(|entry| entry.row().id == row.id).cloned();
             match known {
-                Some(Listed::Open(collection)) => {
+                Some(CollectionEntry::Open(collection)) => {
                     if collection.current() != row {
                         collection.set_current(row);
                     }
@@ -159,23 +159,23 @@ impl State {
                         server.refresh_metadata_indexes(indexes);
                     }
                 }
-                Some(Listed::Broken(_)) => (),
+                Some(CollectionEntry::Broken(_)) => (),
                 None => added.extend(self.open_found(row)?),
             }
         }
         let is_current = |row: &Collection| ids.get(&row.id) == Some(&row.name);
         // This order keeps every name resolvable: add the new collections, switch the aliases, then remove the old collections.
-        let mut removed: Vec<Listed> = Vec::new();
+        let mut removed: Vec<CollectionEntry> = Vec::new();
         {
             let mut collections = self.collections.write();
-            for listed in &added {
-                removed.extend(collections.insert(listed.row().name.clone(), listed.clone()));
+            for entry in &added {
+                removed.extend(collections.insert(entry.row().name.clone(), entry.clone()));
             }
         }
         *self.aliases.write() = aliases.into_iter().map(|alias| (alias.name, alias.collection)).collect();
-        removed.extend(self.collections.write().extract_if(.., |_, listed| !is_current(listed.row())).map(|(_, listed)| listed));
-        added.iter().filter_map(Listed::open).for_each(|collection| self.start_worker(collection));
-        for collection in removed.iter().filter_map(Listed::open) {
+        removed.extend(self.collections.write().extract_if(.., |_, entry| !is_current(entry.row())).map(|(_, entry)| entry));
+        added.iter().filter_map(CollectionEntry::open).for_each(|collection| self.start_worker(collection));
+        for collection in removed.iter().filter_map(CollectionEntry::open) {
             match self.successor(&replaced, &collection.row.id) {
                 Some(next) => {
                     tracing::info!(collection = %next.row.name, id = %next.row.id, "collection re-embedded by another server");
@@ -206,14 +206,14 @@ impl State {
     }
 
     /// Opens a collection that another server created. Returns `None` if it has been deleted again.
-    fn open_found(&self, row: Collection) -> Result<Option<Listed>, Error> {
+    fn open_found(&self, row: Collection) -> Result<Option<CollectionEntry>, Error> {
         let folder = self.collections_dir().join(&row.id.0);
         match self.open_collection(row.clone(), &folder) {
-            Ok(collection) => Ok(Some(Listed::Open(Arc::new(collection)))),
+            Ok(collection) => Ok(Some(CollectionEntry::Open(Arc::new(collection)))),
             Err(Error::Store(StoreError::Closed)) => Ok(None),
             Err(Error::Store(error)) if error.is_damage() => {
                 tracing::error!(collection = %row.name, problem = chain(&error), "a damaged collection stays closed");
-                Ok(Some(Listed::Broken(Arc::new(BrokenCollection { row, error }))))
+                Ok(Some(CollectionEntry::Broken(Arc::new(BrokenCollection { row, error }))))
             }
             Err(error) => Err(error),
         }

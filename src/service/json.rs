@@ -110,8 +110,10 @@ fn invalid(mut pointer: String, problem: String) -> JsonError {
 
 fn malformed(error: &serde_json::Error) -> JsonError {
     if error.to_string().starts_with("recursion limit exceeded") {
-        let place = format!("line {} column {}", error.line(), error.column());
-        return JsonError::Malformed(format!("may have at most {DEPTH_MAX} levels of objects and arrays, got more at {place}"));
+        let position = format!("line {} column {}", error.line(), error.column());
+        return JsonError::Malformed(format!(
+            "may have at most {DEPTH_MAX} levels of objects and arrays, got more at {position}"
+        ));
     }
     JsonError::Malformed(format!("is not well-formed JSON: {error}"))
 }
@@ -159,7 +161,7 @@ pub fn describe_json_error(error: &serde_json::Error) -> String {
 pub fn shorten(mut text: String) -> String {
     const BYTES_MAX: usize = 600;
     if text.len() > BYTES_MAX {
-        let end = (0..=BYTES_MAX).rev().find(|&at| text.is_char_boundary(at)).unwrap_or(0);
+        let end = (0..=BYTES_MAX).rev().find(|&end| text.is_char_boundary(end)).unwrap_or(0);
         text.truncate(end);
         text.push('…');
     }

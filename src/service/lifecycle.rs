@@ -18,7 +18,7 @@ use super::directory_watch;
 use super::error::Error;
 use super::folders::{AtPath, CATALOG, COLLECTIONS_DIR, create_dir_durably};
 use super::jobs::{Jobs, collections_built_by, takeover};
-use super::state::{BrokenCollection, Listed, Parts, Service, State};
+use super::state::{BrokenCollection, CollectionEntry, Parts, Service, State};
 use super::upload_receiver::Uploads;
 use crate::domain::{Collection, CollectionName, JobId, Page, chain, with_causes};
 use crate::parallel::{in_parallel, parallelism};
@@ -241,7 +241,7 @@ impl State {
             Ok(false) => Err(StoreError::FolderLost { path: folder.clone() }.into()),
             Err(source) => return Err(Error::File { path: folder, source }),
         };
-        let listed = match opened {
+        let entry = match opened {
             Ok(collection) => {
                 match collection.store.delete_job_checkpoints(unfinished_ids) {
                     Err(StoreError::Closed) if self.server.is_some() => return Ok(()),
@@ -252,18 +252,18 @@ impl State {
                 if let Err(error) = self.finish_change(&collection) {
                     tracing::error!(collection = %name, error = with_causes(&error), "cannot finish a change of settings");
                 }
-                Listed::Open(collection)
+                CollectionEntry::Open(collection)
             }
             // Another server has just deleted it.
             Err(Error::Store(StoreError::Closed)) if self.server.is_some() => return Ok(()),
             Err(Error::Store(error)) if error.is_damage() => {
                 let problem = chain(&error);
                 tracing::error!(collection = %name, folder = %folder.display(), problem, "a damaged collection stays closed");
-                Listed::Broken(Arc::new(BrokenCollection { row, error }))
+                CollectionEntry::Broken(Arc::new(BrokenCollection { row, error }))
             }
             Err(error) => return Err(Error::Open { collection: name, folder, source: Box::new(error) }),
         };
-        self.collections.write().insert(name, listed);
+        self.collections.write().insert(name, entry);
         Ok(())
     }
 }

@@ -58,7 +58,7 @@ pub(super) struct BrokenCollection {
 
 /// A collection of the catalog.
 #[derive(Clone)]
-pub(super) enum Listed {
+pub(super) enum CollectionEntry {
     Open(Arc<OpenCollection>),
     Broken(Arc<BrokenCollection>),
 }
@@ -82,7 +82,7 @@ pub(crate) struct State {
     pub(super) lock: Arc<DirectoryLock>,
     pub(super) keyring: Keyring,
     pub(super) emergency_space: EmergencySpace,
-    pub(super) collections: RwLock<BTreeMap<CollectionName, Listed>>,
+    pub(super) collections: RwLock<BTreeMap<CollectionName, CollectionEntry>>,
     /// Bounds the databases that are open at once, over all collections.
     pub(super) open_databases: Arc<OpenDatabases>,
     /// Aliases, each with its collection's own name. Only changed while `names_lock` is held.
@@ -164,7 +164,7 @@ impl Service {
         let collections = self.state.collections.read();
         let recovering: Vec<_> = collections
             .iter()
-            .filter_map(|(name, listed)| Some((name, listed.open()?)))
+            .filter_map(|(name, entry)| Some((name, entry.open()?)))
             .filter(|(_, collection)| collection.index_state() == IndexState::Recovering)
             .map(|(name, collection)| {
                 let (done, total) = collection.embedded().map_or((0, 0), |embedded| embedded.progress());
@@ -172,7 +172,7 @@ impl Service {
             })
             .collect();
         let is_damaged = |open: &Arc<OpenCollection>| !open.damage.is_empty() || open.index_state() == IndexState::Damaged;
-        let damaged = collections.iter().filter(|(_, listed)| listed.open().is_none_or(is_damaged));
+        let damaged = collections.iter().filter(|(_, entry)| entry.open().is_none_or(is_damaged));
         let damaged = damaged.map(|(name, _)| name.clone()).collect();
         let stopping = self.state.stopping.load(Ordering::Acquire);
         let store_unreachable = self.state.is_store_unreachable();
@@ -204,7 +204,7 @@ impl Service {
     }
 }
 
-impl Listed {
+impl CollectionEntry {
     pub(super) fn row(&self) -> &Collection {
         match self {
             Self::Open(collection) => &collection.row,
@@ -262,15 +262,15 @@ impl State {
     }
 
     pub(super) fn open_collections(&self) -> Vec<Arc<OpenCollection>> {
-        self.collections.read().values().filter_map(Listed::open).cloned().collect()
+        self.collections.read().values().filter_map(CollectionEntry::open).cloned().collect()
     }
 
     /// Finds a collection by its name or an alias.
-    pub(super) fn find(&self, name: &CollectionName) -> Result<Listed, Error> {
+    pub(super) fn find(&self, name: &CollectionName) -> Result<CollectionEntry, Error> {
         // Held during the lookup, so that an alias always leads to an existing collection.
         let aliases = self.aliases.read();
-        let own = aliases.get(name).unwrap_or(name);
-        self.collections.read().get(own).cloned().ok_or_else(|| Error::CollectionNotFound { name: name.clone() })
+        let resolved = aliases.get(name).unwrap_or(name);
+        self.collections.read().get(resolved).cloned().ok_or_else(|| Error::CollectionNotFound { name: name.clone() })
     }
 
     /// Returns the collection to work on instead of one that was found before: its re-embedded replacement, or what a restore
@@ -280,7 +280,7 @@ impl State {
         if !reembedded.is_restored_over() {
             return Ok(reembedded);
         }
-        let current = self.collections.read().get(&reembedded.row.name).and_then(Listed::open).cloned();
+        let current = self.collections.read().get(&reembedded.row.name).and_then(CollectionEntry::open).cloned();
         let current = current.filter(|current| current.accepts_same_writes_as(&reembedded));
         current.ok_or_else(|| self.missing_error(&reembedded.row.name))
     }
@@ -293,8 +293,8 @@ impl State {
         }
     }
 
-    pub(super) fn find_by_id(&self, id: &str) -> Option<Listed> {
-        self.collections.read().values().find(|listed| listed.row().id.0 == id).cloned()
+    pub(super) fn find_by_id(&self, id: &str) -> Option<CollectionEntry> {
+        self.collections.read().values().find(|entry| entry.row().id.0 == id).cloned()
     }
 
     pub(super) fn collection_by_id(&self, id: &str) -> Option<Arc<OpenCollection>> {

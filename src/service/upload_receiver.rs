@@ -74,7 +74,7 @@ pub(super) struct Upload {
 
 /// How much of an upload has arrived, and when the upload was last fast enough.
 struct UploadProgress {
-    at: Instant,
+    since: Instant,
     bytes: u64,
 }
 
@@ -102,7 +102,7 @@ impl Uploads {
             }
             self.bound.acquire(owner.clone(), 1)
         })?;
-        let progress = Mutex::new(UploadProgress { at: Instant::now(), bytes: 0 });
+        let progress = Mutex::new(UploadProgress { since: Instant::now(), bytes: 0 });
         let upload = Arc::new(Upload { owner, slot: Mutex::new(Some(slot)), progress, evicted: Notify::new() });
         let mut running = self.running.lock();
         running.retain(|upload| upload.strong_count() > 0);
@@ -116,10 +116,10 @@ impl Uploads {
         let running: Vec<Arc<Upload>> = self.running.lock().iter().filter_map(Weak::upgrade).collect();
         let below_pace = running.into_iter().filter(|upload| owner.is_none_or(|owner| upload.owner == *owner));
         let below_pace = below_pace.filter_map(|upload| {
-            let at = upload.progress.lock().at;
-            (at.elapsed() >= self.pace && upload.slot.lock().is_some()).then_some((at, upload))
+            let since = upload.progress.lock().since;
+            (since.elapsed() >= self.pace && upload.slot.lock().is_some()).then_some((since, upload))
         });
-        let Some((_, slowest)) = below_pace.min_by_key(|(at, _)| *at) else { return false };
+        let Some((_, slowest)) = below_pace.min_by_key(|(since, _)| *since) else { return false };
         slowest.slot.lock().take();
         slowest.evicted.notify_one();
         true
@@ -131,7 +131,7 @@ impl Upload {
         let mut progress = self.progress.lock();
         progress.bytes += bytes;
         if progress.bytes >= PACE_BYTES {
-            *progress = UploadProgress { at: Instant::now(), bytes: 0 };
+            *progress = UploadProgress { since: Instant::now(), bytes: 0 };
         }
     }
 }
@@ -196,7 +196,7 @@ fn write<B: AsRef<[u8]>>(
 ) -> Result<u64, Error> {
     let folder = path.parent().unwrap_or(Path::new("."));
     let (packed, broken) = (Arc::new(AtomicU64::new(0)), Arc::new(AtomicBool::new(false)));
-    let body = Pieces { pieces, piece: None, at: 0, over: false, packed: Arc::clone(&packed), broken: Arc::clone(&broken) };
+    let body = Pieces { pieces, piece: None, offset: 0, over: false, packed: Arc::clone(&packed), broken: Arc::clone(&broken) };
     let failed = |source: io::Error| match broken.load(Ordering::Relaxed) {
         true => Error::BodyIncomplete,
         false => Error::Encoding { encoding, source },
@@ -233,7 +233,7 @@ fn write<B: AsRef<[u8]>>(
 struct Pieces<B> {
     pieces: mpsc::Receiver<Option<B>>,
     piece: Option<B>,
-    at: usize,
+    offset: usize,
     over: bool,
     packed: Arc<AtomicU64>,
     broken: Arc<AtomicBool>,
@@ -242,12 +242,12 @@ struct Pieces<B> {
 impl<B: AsRef<[u8]>> Read for Pieces<B> {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         loop {
-            let rest = self.piece.as_ref().and_then(|piece| piece.as_ref().get(self.at..)).unwrap_or_default();
+            let rest = self.piece.as_ref().and_then(|piece| piece.as_ref().get(self.offset..)).unwrap_or_default();
             if !rest.is_empty() || buffer.is_empty() {
-                let taken = rest.len().min(buffer.len());
-                buffer[..taken].copy_from_slice(&rest[..taken]);
-                self.at += taken;
-                return Ok(taken);
+                let length = rest.len().min(buffer.len());
+                buffer[..length].copy_from_slice(&rest[..length]);
+                self.offset += length;
+                return Ok(length);
             }
             if self.over {
                 return Ok(0);
@@ -255,7 +255,7 @@ impl<B: AsRef<[u8]>> Read for Pieces<B> {
             match self.pieces.blocking_recv() {
                 Some(Some(piece)) => {
                     self.packed.fetch_add(piece.as_ref().len() as u64, Ordering::Relaxed);
-                    (self.piece, self.at) = (Some(piece), 0);
+                    (self.piece, self.offset) = (Some(piece), 0);
                 }
                 Some(None) => self.over = true,
                 None => {

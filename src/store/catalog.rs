@@ -228,7 +228,7 @@ pub(super) mod tests {
         let left = tempfile::tempdir().unwrap();
         let [database, log] =
             ["catalog.sqlite", "catalog.sqlite-wal"].map(|file| std::fs::read(folder.path().join(file)).unwrap());
-        let damaged: Vec<u8> = log.iter().enumerate().map(|(at, byte)| byte ^ u8::from(at == 100)).collect();
+        let damaged: Vec<u8> = log.iter().enumerate().map(|(index, byte)| byte ^ u8::from(index == 100)).collect();
         std::fs::write(left.path().join("catalog.sqlite"), database).unwrap();
         std::fs::write(left.path().join("catalog.sqlite-wal"), &damaged).unwrap();
         for open in [Catalog::open, Catalog::open_existing] {

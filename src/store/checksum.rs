@@ -40,10 +40,10 @@ impl DocumentRow<'_> {
             hash.update(&number.to_le_bytes());
         }
         hash_added_column(&mut hash, self.title);
-        if let Some(at) = self.expires_at_ms {
+        if let Some(expires_at_ms) = self.expires_at_ms {
             // No title has this length, so it marks the expiry.
             hash.update(&(u64::MAX - 1).to_le_bytes());
-            hash.update(&at.to_le_bytes());
+            hash.update(&expires_at_ms.to_le_bytes());
         }
         hash.finalize()
     }

@@ -61,8 +61,8 @@ impl DocumentStore {
         let sql =
             format!("select {DOCUMENT_COLUMNS} from documents d where {} and d.id > ? order by d.id limit ?", condition.sql);
         let (after, limit) = (page.after.as_ref().map_or("", DocumentId::as_str), to_sql(page.limit as u64).saturating_add(1));
-        let own = [SqlValue::Text(after.to_owned()), SqlValue::Integer(limit)];
-        let values = params_from_iter(condition.values.into_iter().chain(own));
+        let parameters = [SqlValue::Text(after.to_owned()), SqlValue::Integer(limit)];
+        let values = params_from_iter(condition.values.into_iter().chain(parameters));
         self.read("reading documents with embeddings", |connection| {
             let (mut statement, mut documents) = (connection.prepare_cached(&sql)?, Vec::new());
             let more = queries::add_to_page(&mut documents, &mut statement.query(values)?, page.limit, &mut bytes_max)?;

@@ -82,7 +82,7 @@ impl Compiler<'_> {
             Filter::Or(filters) => self.joined(filters, " or ", "false"),
             Filter::Not(filter) => format!("not {}", self.filter(filter)),
             Filter::Field(Field::Metadata(path), test) => self.metadata(path, test),
-            Filter::Field(field, test) => self.own(field, test),
+            Filter::Field(field, test) => self.test_field(field, test),
         }
     }
 
@@ -92,7 +92,7 @@ impl Compiler<'_> {
     }
 
     /// Compiles a test of one of the document's own fields. Only the language can be null.
-    fn own(&mut self, field: &Field, test: &Test) -> String {
+    fn test_field(&mut self, field: &Field, test: &Test) -> String {
         let (column, is_text) = match field {
             Field::Id => ("d.id", true),
             Field::Language => ("d.language", true),
@@ -102,7 +102,7 @@ impl Compiler<'_> {
         let fits = |scalar: &Scalar| matches!(scalar, Scalar::Text(_)) == is_text && !matches!(scalar, Scalar::Bool(_));
         match test {
             Test::Eq(scalar) if fits(scalar) => format!("{column} is {}", self.scalar(scalar)),
-            Test::Ne(scalar) => format!("not ({})", self.own(field, &Test::Eq(scalar.clone()))),
+            Test::Ne(scalar) => format!("not ({})", self.test_field(field, &Test::Eq(scalar.clone()))),
             Test::In(scalars) => {
                 let fitting = self.scalars(scalars.iter().filter(|scalar| fits(scalar)));
                 format!("({column} is not null and {column} in ({fitting}))")

@@ -102,7 +102,8 @@ fn version(schema: &Schema, head: &[u8]) -> Result<usize, StoreError> {
     let operation = "reading its first bytes";
     let head = head.get(..HEAD_BYTES).filter(|head| head.starts_with(MAGIC));
     let head = head.ok_or_else(|| StoreError::Damaged { operation, source: cause("the file is not an SQLite database") })?;
-    let number = |at: usize| i64::from(i32::from_be_bytes([head[at], head[at + 1], head[at + 2], head[at + 3]]));
+    let number =
+        |offset: usize| i64::from(i32::from_be_bytes([head[offset], head[offset + 1], head[offset + 2], head[offset + 3]]));
     let (found, version) = (number(APPLICATION_ID_AT), number(USER_VERSION_AT));
     if found != schema.application_id {
         return Err(StoreError::ForeignDatabase { found, expected: schema.application_id });

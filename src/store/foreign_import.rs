@@ -180,8 +180,8 @@ fn copy_state(foreign: &ForeignDatabase, ours: &Connection) -> Result<(), Fault>
     foreign.record_row();
     let sql = "select max(coalesce((select max(sequence) from documents), 0),
                coalesce((select max(embedded_sequence) from passages), 0))";
-    let reached: i64 = ours.query_row(sql, [], |row| row.get(0))?;
-    if !(reached..=NUMBER_MAX).contains(&sequence) {
+    let minimum: i64 = ours.query_row(sql, [], |row| row.get(0))?;
+    if !(minimum..=NUMBER_MAX).contains(&sequence) {
         return Err(corrupt("its sequence number is lower than that of a row"));
     }
     // Tombstones are only needed by an index saved before them, and archives contain no index.
@@ -203,8 +203,8 @@ fn copy_state(foreign: &ForeignDatabase, ours: &Connection) -> Result<(), Fault>
     foreign.record_row();
     match last {
         Some(last) if (0..=NUMBER_MAX).contains(&last) => {
-            let own = "select coalesce(max(id), 0) from passages";
-            let last = last.max(ours.query_row(own, [], |row| row.get(0))?);
+            let sql = "select coalesce(max(id), 0) from passages";
+            let last = last.max(ours.query_row(sql, [], |row| row.get(0))?);
             ours.execute("delete from sqlite_sequence where name = 'passages'", [])?;
             ours.execute("insert into sqlite_sequence (name, seq) values ('passages', ?1)", [last])?;
             Ok(())

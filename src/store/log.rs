@@ -155,8 +155,8 @@ fn fill(from: &mut impl Read, buffer: &mut [u8]) -> io::Result<bool> {
     }
 }
 
-fn word(bytes: &[u8], at: usize) -> u32 {
-    u32::from_be_bytes([bytes[at], bytes[at + 1], bytes[at + 2], bytes[at + 3]])
+fn word(bytes: &[u8], offset: usize) -> u32 {
+    u32::from_be_bytes([bytes[offset], bytes[offset + 1], bytes[offset + 2], bytes[offset + 3]])
 }
 
 /// Computes SQLite's checksum over pairs of words.
@@ -256,10 +256,10 @@ mod tests {
         let before = std::fs::metadata(log_path(&path)).unwrap().len() as usize;
         connection.execute("insert into t values (zeroblob(40000))", []).unwrap();
         let after = std::fs::metadata(log_path(&path)).unwrap().len() as usize;
-        for at in (before..after).step_by(1_111) {
-            check_changed(&path, |log| log[at] ^= 1).unwrap();
-            check_changed(&path, |log| log.truncate(at)).unwrap();
-            check_changed(&path, |log| log[at..].fill(0)).unwrap();
+        for offset in (before..after).step_by(1_111) {
+            check_changed(&path, |log| log[offset] ^= 1).unwrap();
+            check_changed(&path, |log| log.truncate(offset)).unwrap();
+            check_changed(&path, |log| log[offset..].fill(0)).unwrap();
         }
     }
 

@@ -118,11 +118,11 @@ struct OrderKey {
 impl OrderKey {
     /// Compiles an order. Returns `None` for the order by id.
     fn of(order: &DocumentOrder, indexes: &[MetadataPath]) -> Option<Self> {
-        let own = |column: &str| Some(Self { sql: column.to_owned(), values: Vec::new() });
+        let column_only = |column: &str| Some(Self { sql: column.to_owned(), values: Vec::new() });
         match order {
             DocumentOrder::Id => None,
-            DocumentOrder::CreatedAt => own("d.created_at_ms"),
-            DocumentOrder::UpdatedAt => own("d.updated_at_ms"),
+            DocumentOrder::CreatedAt => column_only("d.created_at_ms"),
+            DocumentOrder::UpdatedAt => column_only("d.updated_at_ms"),
             DocumentOrder::Metadata(path) => {
                 if let Some(sql) = index_expression(path, "d.metadata").filter(|_| indexes.contains(path)) {
                     return Some(Self { sql, values: Vec::new() });
@@ -221,8 +221,8 @@ fn list_statement(condition: &Condition, request: &ScrollRequest, key: Option<&O
 fn candidates(connection: &Connection, condition: &Condition, until: Sequence, after: i64) -> Result<Vec<i64>, Fault> {
     let sql =
         format!("select d.key from documents d where {} and d.sequence <= ? and d.key > ? order by d.key limit ?", condition.sql);
-    let own = [to_sql(until.0), after, CHANGED_PER_TRANSACTION as i64].map(Value::Integer);
-    let values = condition.values.iter().cloned().chain(own);
+    let parameters = [to_sql(until.0), after, CHANGED_PER_TRANSACTION as i64].map(Value::Integer);
+    let values = condition.values.iter().cloned().chain(parameters);
     query_all(connection, &sql, params_from_iter(values), |row| Ok(row.get(0)?))
 }
 

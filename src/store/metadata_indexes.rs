@@ -70,8 +70,8 @@ pub(super) fn unfinished_change(connection: &Connection) -> Result<Option<String
 /// Creates the index of a path, unless it exists.
 pub(super) fn declare(connection: &Connection, path: &MetadataPath, number: i64) -> Result<(), Fault> {
     let (text, name) = (path.to_string(), format!("{INDEX_PREFIX}{number}"));
-    let taken = connection.execute("insert or ignore into metadata_indexes (path, name) values (?1, ?2)", [&text, &name])?;
-    if taken == 1 { create_index(connection, &name, path) } else { Ok(()) }
+    let inserted = connection.execute("insert or ignore into metadata_indexes (path, name) values (?1, ?2)", [&text, &name])?;
+    if inserted == 1 { create_index(connection, &name, path) } else { Ok(()) }
 }
 
 /// Creates the index of a path under a name that satisfies `is_index_name`.

@@ -65,14 +65,14 @@ impl DocumentStore {
         &self,
         tokens_of: impl Fn(&[PendingPassage]) -> Result<Vec<TokenSet>, E>,
     ) -> Result<Result<Option<PassageTokens>, E>, StoreError> {
-        let Some((reached, passages)) = self.read("reading passages without tokens", unfilled)? else { return Ok(Ok(None)) };
+        let Some((last, passages)) = self.read("reading passages without tokens", unfilled)? else { return Ok(Ok(None)) };
         let tokens = match tokens_of(&passages) {
             Ok(tokens) => tokens,
             Err(error) => return Ok(Err(error)),
         };
         let filled: Vec<_> = passages.iter().map(|passage| passage.id).zip(tokens).collect();
         let rows = filled.clone();
-        self.write_patiently("storing tokens", move |transaction| fill(transaction, reached, &rows))?;
+        self.write_patiently("storing tokens", move |transaction| fill(transaction, last, &rows))?;
         Ok(Ok(Some(filled)))
     }
 }
@@ -113,14 +113,14 @@ fn unfilled(connection: &Connection) -> Result<Option<(i64, Vec<PendingPassage>)
     let sql = "select embedded_sequence from passages where embedded_sequence > ?1 and embedded_sequence <= ?2
                order by embedded_sequence limit 1 offset ?3";
     let step = to_sql(FILL_STEP as u64 - 1);
-    let reached = query_one(connection, sql, [filled, until, step], |row| Ok(row.get(0)?))?.unwrap_or(until);
+    let last = query_one(connection, sql, [filled, until, step], |row| Ok(row.get(0)?))?.unwrap_or(until);
     let sql = "select id, document, start, end, headings from passages where embedded_sequence > ?1 and embedded_sequence <= ?2
                order by embedded_sequence";
-    Ok(Some((reached, passage_texts(connection, sql, &[filled, reached])?)))
+    Ok(Some((last, passage_texts(connection, sql, &[filled, last])?)))
 }
 
 /// Writes the tokens of passages that lacked them. A passage that was deleted in the meantime gets no row.
-fn fill(transaction: &mut WriteTransaction<'_>, reached: i64, passages: &[(PassageId, TokenSet)]) -> Result<(), Fault> {
+fn fill(transaction: &mut WriteTransaction<'_>, last: i64, passages: &[(PassageId, TokenSet)]) -> Result<(), Fault> {
     let connection = transaction.connection;
     let mut exists = connection.prepare_cached("select 1 from passages where id = ?1")?;
     for (passage, tokens) in passages {
@@ -128,6 +128,6 @@ fn fill(transaction: &mut WriteTransaction<'_>, reached: i64, passages: &[(Passa
             insert_tokens(connection, *passage, tokens)?;
         }
     }
-    connection.prepare_cached("update token_fill set filled = ?1")?.execute([reached])?;
+    connection.prepare_cached("update token_fill set filled = ?1")?.execute([last])?;
     Ok(())
 }

@@ -200,8 +200,8 @@ pub(super) fn passage_at<'r>(
     column: usize,
     text: &str,
 ) -> Result<(PassageId, Range<usize>, Option<&'r str>), Fault> {
-    let at = |index: usize| row.get::<_, i64>(column + index);
-    let stored = [at(0)?, at(1)?, at(2)?, at(3)?, at(4)?];
+    let integer = |index: usize| row.get::<_, i64>(column + index);
+    let stored = [integer(0)?, integer(1)?, integer(2)?, integer(3)?, integer(4)?];
     let [id, _, _, start, end] = stored;
     let checksum: Option<i64> = row.get(column + 5)?;
     let headings = row.get_ref(column + 6)?.as_str_or_null()?;

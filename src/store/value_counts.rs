@@ -181,11 +181,11 @@ mod tests {
         ) {
             let documents: Vec<Vec<Value>> =
                 documents.into_iter().map(|values| values.into_iter().map(|value| json!(value.to_string())).collect()).collect();
-            let (whole, scans) = count(&documents, limit, 1_000_000);
+            let (at_once, scans) = count(&documents, limit, 1_000_000);
             prop_assert_eq!(scans, 1);
             let (parts, scans) = count(&documents, limit, 500);
-            prop_assert_eq!(&whole, &parts);
-            prop_assert!(whole.len() < 20 || scans > 1);
+            prop_assert_eq!(&at_once, &parts);
+            prop_assert!(at_once.len() < 20 || scans > 1);
         }
     }
 }

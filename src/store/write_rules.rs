@@ -275,7 +275,7 @@ impl StoredDocument {
         let mut pending = Vec::new();
         for (passage, span) in self.passages.iter().zip(&document.passages) {
             let same_range = (span.range.start as i64, span.range.end as i64) == (passage.start, passage.end);
-            let same_embedding = document.embedding.as_ref().is_none_or(|own| passage.embedding.as_ref() == Some(own));
+            let same_embedding = document.embedding.as_ref().is_none_or(|given| passage.embedding.as_ref() == Some(given));
             if !same_range || span.headings != passage.headings || !same_embedding {
                 return Ok(None);
             }

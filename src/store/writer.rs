@@ -142,7 +142,7 @@ impl<T: Send, F: FnOnce(&mut WriteTransaction<'_>) -> Result<T, Fault> + Send> C
 
     fn reply(self: Box<Self>, group: &Result<(), StoreError>) {
         let result = match (self.result, group) {
-            (Some(Err(own)), _) => Err(own),
+            (Some(Err(error)), _) => Err(error),
             (_, Err(error)) => Err(error.clone()),
             (Some(Ok(value)), Ok(())) => Ok(value),
             (None, Ok(())) => Err(StoreError::Closed),

@@ -28,31 +28,31 @@ pub(super) fn shorten_context(
     context: &PassageContext,
     tokens_max: usize,
 ) -> Result<(PassageContext, usize), TextError> {
-    let room = tokens_max / CONTEXT_SHARE;
+    let budget = tokens_max / CONTEXT_SHARE;
     let count = |text: &str| Ok::<_, TextError>(tokenizer.offsets(text)?.len());
-    let whole = count(&context.prepend_to(""))?;
-    if whole <= room {
-        return Ok((context.clone(), whole));
+    let tokens = count(&context.prepend_to(""))?;
+    if tokens <= budget {
+        return Ok((context.clone(), tokens));
     }
     let headings: Vec<&str> = context.headings.iter().flat_map(|headings| headings.lines()).collect();
     let innermost = headings.last().map_or(Ok(0), |heading| count(heading))?;
-    let of_title = (room - room / 2).max(room.saturating_sub(innermost));
+    let of_title = (budget - budget / 2).max(budget.saturating_sub(innermost));
     let title = context.title.as_deref().map(|title| beginning(tokenizer, title, of_title)).transpose()?.flatten();
-    let mut left = room - title.map_or(Ok(0), count)?.min(room);
-    let mut kept: Vec<&str> = Vec::new();
+    let mut left = budget - title.map_or(Ok(0), count)?.min(budget);
+    let mut fitting: Vec<&str> = Vec::new();
     for heading in headings.into_iter().rev() {
         let needed = count(heading)?;
         if needed > left {
-            if kept.is_empty() {
-                kept.extend(beginning(tokenizer, heading, left)?);
+            if fitting.is_empty() {
+                fitting.extend(beginning(tokenizer, heading, left)?);
             }
             break;
         }
         left -= needed;
-        kept.push(heading);
+        fitting.push(heading);
     }
-    kept.reverse();
-    let headings = (!kept.is_empty()).then(|| kept.join("\n"));
+    fitting.reverse();
+    let headings = (!fitting.is_empty()).then(|| fitting.join("\n"));
     let shortened = PassageContext { title: title.map(str::to_owned), headings };
     let tokens = if shortened.is_empty() { 0 } else { count(&shortened.prepend_to(""))? };
     Ok((shortened, tokens))
@@ -66,7 +66,7 @@ fn beginning<'t>(tokenizer: &dyn Tokenize, text: &'t str, tokens_max: usize) -> 
     let cut = &text[..end];
     // A word is not split, unless it is the only one.
     let inside = !text[end..].starts_with(char::is_whitespace) && !cut.ends_with(char::is_whitespace);
-    let words = cut.rfind(char::is_whitespace).filter(|_| inside).map_or(cut, |at| &cut[..at]);
+    let words = cut.rfind(char::is_whitespace).filter(|_| inside).map_or(cut, |space| &cut[..space]);
     Ok(Some(words.trim_end()).filter(|words| !words.is_empty()))
 }
 
@@ -88,11 +88,11 @@ pub(super) mod tests {
 
         fn pieces(&self, text: &str) -> Result<Vec<(u32, Range<usize>)>, TextError> {
             let mut found: Vec<Range<usize>> = Vec::new();
-            for (at, c) in text.char_indices().filter(|(_, c)| !c.is_whitespace()) {
-                let end = at + c.len_utf8();
+            for (start, c) in text.char_indices().filter(|(_, c)| !c.is_whitespace()) {
+                let end = start + c.len_utf8();
                 match found.last_mut() {
-                    Some(last) if last.end == at && c.is_ascii() => last.end = end,
-                    _ => found.push(at..end),
+                    Some(last) if last.end == start && c.is_ascii() => last.end = end,
+                    _ => found.push(start..end),
                 }
             }
             Ok(found.into_iter().map(|range| (1, range)).collect())

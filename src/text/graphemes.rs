@@ -7,25 +7,25 @@ use super::runs::is_common_letter;
 /// Returns the graphemes of a text with their positions. Two neighbors of `is_single_character` are two graphemes, which is
 /// faster to see than by the rules for all characters.
 pub(super) fn visible_characters(text: &str) -> impl Iterator<Item = (usize, &str)> {
-    let mut at = 0;
+    let mut position = 0;
     // The graphemes from a position on.
     let mut others: Option<(usize, GraphemeIndices<'_>)> = None;
     std::iter::from_fn(move || {
-        let mut characters = text[at..].chars();
+        let mut characters = text[position..].chars();
         let first = characters.next()?;
         let is_plain = is_single_character(first) && characters.next().is_none_or(is_single_character);
         let found = match is_plain {
             true => {
                 others = None;
-                (at, &text[at..at + first.len_utf8()])
+                (position, &text[position..position + first.len_utf8()])
             }
             false => {
-                let (from, graphemes) = others.get_or_insert_with(|| (at, text[at..].grapheme_indices(true)));
+                let (from, graphemes) = others.get_or_insert_with(|| (position, text[position..].grapheme_indices(true)));
                 let (offset, grapheme) = graphemes.next()?;
                 (*from + offset, grapheme)
             }
         };
-        at = found.0 + found.1.len();
+        position = found.0 + found.1.len();
         Some(found)
     })
 }

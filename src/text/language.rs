@@ -76,9 +76,9 @@ impl LanguageDetector {
                     return None;
                 }
                 let is_whole = |passage: &&TextPassage| passage.context.is_empty() && passage.range.len() == text.len();
-                let whole = passage.filter(is_whole).filter(|_| seen.len() == text.len());
-                let encoded = whole.is_none().then(|| tokenizer.encode(&seen, CHARACTERS_MAX).ok()).flatten();
-                let ids = whole.map(|passage| &passage.tokens.ids).or(encoded.as_ref().map(|encoded| &encoded.ids))?;
+                let only_passage = passage.filter(is_whole).filter(|_| seen.len() == text.len());
+                let encoded = only_passage.is_none().then(|| tokenizer.encode(&seen, CHARACTERS_MAX).ok()).flatten();
+                let ids = only_passage.map(|passage| &passage.tokens.ids).or(encoded.as_ref().map(|encoded| &encoded.ids))?;
                 let found = head.predict(ids)?;
                 (!outside::is_outside(&seen, ids, &found, head)).then_some(found.detected)
             }

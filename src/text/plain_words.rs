@@ -95,7 +95,7 @@ pub(super) fn for_each_word(run: &Run<'_>, mut take: impl FnMut(PlainWord<'_>)) 
         }
         Class::Unspaced => {
             let mut from = 0;
-            let ranges = UNSPACED.segment_str(run.text).map(|at| std::mem::replace(&mut from, at)..at);
+            let ranges = UNSPACED.segment_str(run.text).map(|boundary| std::mem::replace(&mut from, boundary)..boundary);
             let ranges: Vec<Range<usize>> = ranges.filter(|range| !range.is_empty()).collect();
             for_each_unspaced_word(run.text, &ranges, take);
         }
@@ -144,7 +144,8 @@ fn for_each_unspaced_word(text: &str, words: &[Range<usize>], mut take: impl FnM
 /// Passes the words within a long word of Chinese characters to `take`: 下雨 and 雨天 in 下雨天. They are the words that would be
 /// found if they stood alone.
 fn for_each_inner_word(text: &str, word: &Range<usize>, mut take: impl FnMut(PlainWord<'_>)) {
-    let characters: Vec<usize> = text[word.clone()].char_indices().map(|(at, _)| word.start + at).chain([word.end]).collect();
+    let characters: Vec<usize> =
+        text[word.clone()].char_indices().map(|(offset, _)| word.start + offset).chain([word.end]).collect();
     let length = characters.len() - 1;
     if !CHARS_WITH_INNER_WORDS.contains(&length) || !text[word.clone()].chars().all(is_han) {
         return;

@@ -46,15 +46,15 @@ impl Preprocessor {
     pub(super) fn prepare_aligned(&self, text: &str) -> AlignedText {
         let prepared = self.prepare(text);
         let mut sources = lower_case_chars(text).filter(|(c, _)| !c.is_whitespace());
-        let mut reached = 0;
-        let characters = prepared.char_indices().map(|(at, c)| {
+        let mut end_of_last = 0;
+        let characters = prepared.char_indices().map(|(position, c)| {
             if c.is_whitespace() {
-                return (at, reached..reached);
+                return (position, end_of_last..end_of_last);
             }
             // Removed control characters are skipped.
-            let source = sources.find(|(source, _)| *source == c).map_or(reached..reached, |(_, range)| range);
-            reached = source.end;
-            (at, source)
+            let source = sources.find(|(source, _)| *source == c).map_or(end_of_last..end_of_last, |(_, range)| range);
+            end_of_last = source.end;
+            (position, source)
         });
         let characters = characters.collect();
         AlignedText { text: prepared, characters }
@@ -64,15 +64,15 @@ impl Preprocessor {
 impl AlignedText {
     /// Returns the range in the source of a byte range of the prepared text.
     pub(super) fn source(&self, range: Range<usize>) -> Range<usize> {
-        let first = self.characters.partition_point(|(at, _)| *at < range.start);
-        let last = self.characters.partition_point(|(at, _)| *at < range.end);
+        let first = self.characters.partition_point(|(position, _)| *position < range.start);
+        let last = self.characters.partition_point(|(position, _)| *position < range.end);
         match self.characters.get(first..last) {
             Some([(_, only)]) => only.clone(),
             Some([(_, first), .., (_, last)]) => first.start..last.end,
             _ => {
                 let end = self.characters.last().map_or(0, |(_, source)| source.end);
-                let at = self.characters.get(first).map_or(end, |(_, source)| source.start);
-                at..at
+                let position = self.characters.get(first).map_or(end, |(_, source)| source.start);
+                position..position
             }
         }
     }
@@ -81,7 +81,9 @@ impl AlignedText {
 /// Returns the characters of `text` in lower case, each with the range of its source character. Lower-casing in context (a
 /// final sigma) may change the resulting character, but never the number of characters.
 fn lower_case_chars(text: &str) -> impl Iterator<Item = (char, Range<usize>)> {
-    let ranges = text.char_indices().flat_map(|(at, c)| std::iter::repeat_n(at..at + c.len_utf8(), c.to_lowercase().count()));
+    let ranges = text
+        .char_indices()
+        .flat_map(|(position, c)| std::iter::repeat_n(position..position + c.len_utf8(), c.to_lowercase().count()));
     let lower: Vec<char> = text.to_lowercase().chars().collect();
     lower.into_iter().zip(ranges)
 }
@@ -115,8 +117,8 @@ mod tests {
         let aligned = prepared(text);
         assert!(aligned.text.ends_with("stop , ok"), "{}", aligned.text);
         for (word, expect) in [("stop", "STOP"), (",", ","), ("ok", "ok"), ("stop ,", "STOP,")] {
-            let at = aligned.text.find(word).unwrap();
-            assert_eq!(&text[aligned.source(at..at + word.len())], expect, "{word}");
+            let position = aligned.text.find(word).unwrap();
+            assert_eq!(&text[aligned.source(position..position + word.len())], expect, "{word}");
         }
     }
 
@@ -140,11 +142,11 @@ mod tests {
     proptest! {
         #[test]
         fn only_case_white_space_and_control_characters_change(text in "[a-cÄİΣ.,'’ \\t本はと你好\u{1}0-9-]{0,30}") {
-            let kept = |text: &str| text.to_lowercase().chars().filter(|c| !c.is_whitespace() && *c != '\u{1}').collect::<String>();
+            let letters = |text: &str| text.to_lowercase().chars().filter(|c| !c.is_whitespace() && *c != '\u{1}').collect::<String>();
             let aligned = prepared(&text);
-            prop_assert_eq!(kept(&aligned.text), kept(&text));
-            for (at, source) in &aligned.characters {
-                let c = aligned.text[*at..].chars().next().unwrap();
+            prop_assert_eq!(letters(&aligned.text), letters(&text));
+            for (position, source) in &aligned.characters {
+                let c = aligned.text[*position..].chars().next().unwrap();
                 prop_assert!(c == ' ' || text[source.clone()].to_lowercase().contains(c) || c == 'ς', "{} at {:?}", c, source);
             }
         }

@@ -39,8 +39,8 @@ pub(super) struct Run<'a> {
 impl<'a> Run<'a> {
     /// Returns its visible characters. A mark belongs to the letter before it even where Unicode does not join the two.
     pub(super) fn characters(&self) -> Vec<&'a str> {
-        let begins = |(at, unit): &(usize, &str)| *at == 0 || unit.chars().next().and_then(class).is_some();
-        let starts: Vec<usize> = self.text.grapheme_indices(true).filter(begins).map(|(at, _)| at).collect();
+        let begins = |(position, unit): &(usize, &str)| *position == 0 || unit.chars().next().and_then(class).is_some();
+        let starts: Vec<usize> = self.text.grapheme_indices(true).filter(begins).map(|(position, _)| position).collect();
         let ends = starts.iter().skip(1).copied().chain([self.text.len()]);
         starts.iter().zip(ends).map(|(start, end)| &self.text[*start..end]).collect()
     }

@@ -21,21 +21,21 @@ pub(super) struct Section {
 
 /// Returns the sections of the part `whole` of a text. There is always at least one. The text before the first heading is a
 /// section, too.
-pub(super) fn sections(text: &str, whole: &Range<usize>, headings: &[Heading]) -> Vec<Section> {
+pub(super) fn sections(text: &str, content: &Range<usize>, headings: &[Heading]) -> Vec<Section> {
     let mut found = Vec::with_capacity(headings.len() + 1);
-    let first = headings.first().map_or(whole.end, |heading| heading.range.start);
-    if !text[whole.start..first.max(whole.start)].trim().is_empty() || headings.is_empty() {
-        found.push(Section { range: whole.start..first, above: Vec::new(), path: Vec::new(), body: whole.start });
+    let first = headings.first().map_or(content.end, |heading| heading.range.start);
+    if !text[content.start..first.max(content.start)].trim().is_empty() || headings.is_empty() {
+        found.push(Section { range: content.start..first, above: Vec::new(), path: Vec::new(), body: content.start });
     }
     let mut above: Vec<usize> = Vec::new();
     for (index, heading) in headings.iter().enumerate() {
         while above.last().is_some_and(|&outer| headings[outer].level >= heading.level) {
             above.pop();
         }
-        let end = headings.get(index + 1).map_or(whole.end, |next| next.range.start);
+        let end = headings.get(index + 1).map_or(content.end, |next| next.range.start);
         let mut path = above.clone();
         path.push(index);
-        let range = heading.range.start.max(whole.start)..end;
+        let range = heading.range.start.max(content.start)..end;
         found.push(Section { range, above: std::mem::replace(&mut above, path.clone()), path, body: heading.range.end });
     }
     found
@@ -49,7 +49,7 @@ pub(super) fn merge_short_sections(
     is_short: impl Fn(&Range<usize>) -> bool,
     fits: impl Fn(&Range<usize>) -> bool,
 ) -> Vec<Section> {
-    let mut kept: Vec<Section> = Vec::with_capacity(sections.len());
+    let mut merged: Vec<Section> = Vec::with_capacity(sections.len());
     let mut waiting: Option<Section> = None;
     for section in sections {
         let section = match waiting.take() {
@@ -58,20 +58,20 @@ pub(super) fn merge_short_sections(
         };
         let bare = text[section.body.min(section.range.end)..section.range.end].trim().is_empty();
         if !bare && !is_short(&section.range) {
-            kept.push(section);
+            merged.push(section);
             continue;
         }
-        match kept.last_mut() {
+        match merged.last_mut() {
             Some(last) if !bare && fits(&(last.range.start..section.range.end)) => last.range.end = section.range.end,
             _ => waiting = Some(section),
         }
     }
-    match (waiting, kept.last_mut()) {
+    match (waiting, merged.last_mut()) {
         (Some(rest), Some(last)) => last.range.end = rest.range.end,
-        (Some(rest), None) => kept.push(rest),
+        (Some(rest), None) => merged.push(rest),
         (None, _) => (),
     }
-    kept
+    merged
 }
 
 impl Section {
@@ -94,7 +94,7 @@ mod tests {
         let chars = |range: &Range<usize>| text[range.clone()].trim().chars().count();
         let found = sections(text, &(0..text.len()), &headings);
         let found = merge_short_sections(text, found, |range| chars(range) < short, |range| chars(range) <= long);
-        let above = |section: &Section| section.above.iter().map(|&at| headings[at].text.clone()).collect::<Vec<_>>();
+        let above = |section: &Section| section.above.iter().map(|&index| headings[index].text.clone()).collect::<Vec<_>>();
         let found: Vec<_> = found.iter().map(|section| (text[section.range.clone()].trim().to_owned(), above(section))).collect();
         let expect: Vec<_> = expect
             .iter()

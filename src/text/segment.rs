@@ -60,17 +60,17 @@ pub fn split_text(
     limits: PassageLimits,
 ) -> Result<Vec<TextPassage>, TextError> {
     let all = 0..text.len();
-    let whole = trimmed(text, all.clone());
+    let content = trimmed(text, all.clone());
     let added = tokenizer.encode("a", usize::MAX)?.ids.len().saturating_sub(tokenizer.offsets("a")?.len());
     let above = PassageContext { title: title.map(str::to_owned), headings: None };
     let budget = PassageBudget::for_context(tokenizer, above, limits, added)?;
-    if whole.is_empty() {
+    if content.is_empty() {
         return Ok(vec![budget.make_passage(tokenizer, text, all)?]);
     }
     let structure = structure(text);
-    let sections = sections(text, &whole, &structure.headings);
+    let sections = sections(text, &content, &structure.headings);
     if sections.len() == 1
-        && let Some(only) = budget.make_fitting_passage(tokenizer, text, whole.clone())?
+        && let Some(only) = budget.make_fitting_passage(tokenizer, text, content.clone())?
     {
         return Ok(vec![only]);
     }
@@ -113,12 +113,12 @@ impl PassageBudget {
         limits: PassageLimits,
         added: usize,
     ) -> Result<Self, TextError> {
-        let (embedded, taken) = match context.is_empty() {
+        let (embedded, context_tokens) = match context.is_empty() {
             true => (PassageContext::default(), 0),
             false => shorten_context(tokenizer, &context, limits.tokens_max)?,
         };
-        let tokens_max = limits.bounds.tokens_max.saturating_add(taken).min(limits.tokens_max);
-        let passage_tokens_max = tokens_max.saturating_sub(taken + added).max(1);
+        let tokens_max = limits.bounds.tokens_max.saturating_add(context_tokens).min(limits.tokens_max);
+        let passage_tokens_max = tokens_max.saturating_sub(context_tokens + added).max(1);
         Ok(Self { context, embedded, tokens_max, passage_tokens_max })
     }
 
@@ -160,12 +160,12 @@ struct Splitter<'a> {
 
 impl<'a> Splitter<'a> {
     fn new(tokenizer: &'a dyn Tokenize, text: &'a str, structure: Structure, frame: Frame<'a>) -> Result<Self, TextError> {
-        let mut reached = 0;
+        let mut end_of_last = 0;
         let mut token_starts = Vec::new();
         for token in tokenizer.offsets(text)? {
             // If normalization swaps two marks, a start may be before the previous one. A running maximum keeps them sorted.
-            reached = token.start.max(reached);
-            token_starts.push(reached);
+            end_of_last = token.start.max(end_of_last);
+            token_starts.push(end_of_last);
         }
         let Structure { headings, blocks, items } = structure;
         let tokens_min = TOKENS_MIN.min(frame.limits.bounds.tokens_max.saturating_sub(frame.added) / SHORT_SHARE);
@@ -175,7 +175,7 @@ impl<'a> Splitter<'a> {
             Self { tokenizer, text, frame, headings, contents, tokens_min, token_starts, words, starts: Default::default() };
         let mut seen: Vec<usize> = splitter.headings.iter().map(|heading| heading.range.start).collect();
         for (rank, more) in [blocks, items, sentence_starts(text)].into_iter().enumerate() {
-            seen.extend(more.into_iter().filter(|&at| !splitter.splits_heading(at)));
+            seen.extend(more.into_iter().filter(|&position| !splitter.splits_heading(position)));
             seen.sort_unstable();
             seen.dedup();
             splitter.starts[rank].clone_from(&seen);
@@ -184,9 +184,9 @@ impl<'a> Splitter<'a> {
     }
 
     /// Whether `at` is within a heading, or between it and its content.
-    fn splits_heading(&self, at: usize) -> bool {
-        let before = self.headings.partition_point(|heading| heading.range.start < at);
-        before.checked_sub(1).is_some_and(|heading| at <= self.contents[heading])
+    fn splits_heading(&self, position: usize) -> bool {
+        let before = self.headings.partition_point(|heading| heading.range.start < position);
+        before.checked_sub(1).is_some_and(|heading| position <= self.contents[heading])
     }
 
     /// Whether a part of the text is too short to mean anything on its own: an emoji, a number, a word or two.
@@ -202,12 +202,12 @@ impl<'a> Splitter<'a> {
 
     /// Splits a section and adds its passages. `first` has the limits of the first one, under the headings above the section.
     fn split_section(&self, section: &Section, first: &PassageBudget, passages: &mut Vec<TextPassage>) -> Result<(), TextError> {
-        let whole = trimmed(self.text, section.range.clone());
+        let content = trimmed(self.text, section.range.clone());
         let after = |passage: &TextPassage| {
             let next = passage.range.end + leading_white_space(&self.text[passage.range.end..]);
-            (next < whole.end).then(|| (passage.range.clone(), next))
+            (next < content.end).then(|| (passage.range.clone(), next))
         };
-        let only = self.longest_passage_from(whole.start, whole.end, first)?;
+        let only = self.longest_passage_from(content.start, content.end, first)?;
         if after(&only).is_none() {
             passages.push(only);
             return Ok(());
@@ -215,11 +215,11 @@ impl<'a> Splitter<'a> {
         let (mut found, further) = (vec![only], self.budget_under(&section.path)?);
         while let Some((last, next)) = found.last().and_then(after) {
             let overlap = self.overlap_start(&last, self.frame.limits.bounds.overlap_tokens);
-            let repeating = overlap.map(|start| self.longest_passage_from(start, whole.end, &further)).transpose()?;
+            let repeating = overlap.map(|start| self.longest_passage_from(start, content.end, &further)).transpose()?;
             found.push(match repeating {
                 Some(passage) if passage.range.end > next => passage,
                 // There is nothing to repeat, or a long sentence does not fit together with it.
-                _ => self.longest_passage_from(next, whole.end, &further)?,
+                _ => self.longest_passage_from(next, content.end, &further)?,
             });
         }
         self.lengthen_last(&mut found, first, &further)?;
@@ -261,16 +261,18 @@ impl<'a> Splitter<'a> {
             _ => return end,
         };
         for (rank, starts) in self.starts.iter().enumerate() {
-            let next = starts.partition_point(|&at| at <= limit);
-            let Some(at) = next.checked_sub(1).map(|last| starts[last]).filter(|&at| at > start) else { continue };
-            if self.is_short(&(start..at)) {
+            let next = starts.partition_point(|&position| position <= limit);
+            let Some(position) = next.checked_sub(1).map(|last| starts[last]).filter(|&position| position > start) else {
+                continue;
+            };
+            if self.is_short(&(start..position)) {
                 continue;
             }
             // Only a block that must be split anyway may begin in this passage. A block that fits into its own passage must
             // not.
-            let block = at..starts.get(next).map_or(end, |&next| next.min(end));
+            let block = position..starts.get(next).map_or(end, |&next| next.min(end));
             if rank + 1 == self.starts.len() || self.tokens_in(&block) <= budget {
-                return at;
+                return position;
             }
         }
         end_within_sentence(self.text, start, self.leaving_enough(start, end, limit))
@@ -279,14 +281,14 @@ impl<'a> Splitter<'a> {
     /// Returns where to stop in a sentence, at `limit` at the latest, so that the rest of it is not too short.
     fn leaving_enough(&self, start: usize, end: usize, limit: usize) -> usize {
         let [.., sentences] = &self.starts;
-        let next = sentences.partition_point(|&at| at <= limit);
+        let next = sentences.partition_point(|&position| position <= limit);
         let sentence_end = sentences.get(next).map_or(end, |&next| next.min(end));
         if self.tokens_in(&(limit..sentence_end)) >= self.tokens_min {
             return limit;
         }
         let earlier = self.token_starts.get(self.token_index(sentence_end).saturating_sub(self.tokens_min));
-        let earlier = earlier.copied().filter(|&at| at < limit && at > start);
-        earlier.filter(|&at| self.tokens_in(&(start..at)) >= self.tokens_min).unwrap_or(limit)
+        let earlier = earlier.copied().filter(|&position| position < limit && position > start);
+        earlier.filter(|&position| self.tokens_in(&(start..position)) >= self.tokens_min).unwrap_or(limit)
     }
 
     /// If the last passage of a section is too short, joins it to the one before, or makes it start earlier if the two do not
@@ -315,12 +317,12 @@ impl<'a> Splitter<'a> {
         // What remains of the previous passage must still end after the passage before that.
         let earliest = found.len().checked_sub(3).map_or(before.start, |index| found[index].range.end.max(before.start));
         let known = self.starts.iter().filter_map(|starts| {
-            let next = starts.partition_point(|&at| at <= latest);
+            let next = starts.partition_point(|&split| split <= latest);
             next.checked_sub(1).map(|last| starts[last])
         });
         let within = (latest > before.start).then(|| end_within_sentence(self.text, before.start, latest));
-        for at in known.chain(within).filter(|&at| at > earliest && at < last.start) {
-            let (head, tail) = (trimmed(self.text, before.start..at), trimmed(self.text, at..last.end));
+        for split in known.chain(within).filter(|&split| split > earliest && split < last.start) {
+            let (head, tail) = (trimmed(self.text, before.start..split), trimmed(self.text, split..last.end));
             if self.is_short(&head) || head.end <= earliest {
                 continue;
             }
@@ -369,7 +371,10 @@ fn word_starts(text: &str) -> Vec<usize> {
         let was = std::mem::replace(&mut after_letter, c.is_alphabetic());
         after_letter && !was
     };
-    text.char_indices().map(|(at, c)| (at, begins(c))).filter_map(|(at, begins)| begins.then_some(at)).collect()
+    text.char_indices()
+        .map(|(position, c)| (position, begins(c)))
+        .filter_map(|(position, begins)| begins.then_some(position))
+        .collect()
 }
 
 /// Splits a sentence that is too long on its own: after white space in the second half of what fits, otherwise before a word,
@@ -383,25 +388,35 @@ fn end_within_sentence(text: &str, start: usize, limit: usize) -> usize {
     if text[limit..].starts_with(char::is_whitespace) {
         return limit;
     }
-    let room = limit - start;
+    let space = limit - start;
     // Looks a little further to see whether a word continues. Looking at everything that follows would take quadratic time.
     let seen = &text[start..text.floor_char_boundary(limit + LOOKAHEAD_BYTES)];
-    let spaced = seen[..room].char_indices().rfind(|(_, c)| c.is_whitespace()).map(|(at, c)| at + c.len_utf8());
+    let spaced = seen[..space].char_indices().rfind(|(_, c)| c.is_whitespace()).map(|(position, c)| position + c.len_utf8());
     let word = || {
-        let words = seen.split_word_bound_indices().take_while(|(at, _)| *at <= room);
-        words.filter(|(at, word)| *at > 0 && word.starts_with(char::is_alphanumeric)).last().map(|(at, _)| at)
+        let words = seen.split_word_bound_indices().take_while(|(position, _)| *position <= space);
+        words
+            .filter(|(position, word)| *position > 0 && word.starts_with(char::is_alphanumeric))
+            .last()
+            .map(|(position, _)| position)
     };
-    let character = || seen.grapheme_indices(true).map(|(at, _)| at).take_while(|at| *at <= room).last().filter(|at| *at > 0);
-    start + spaced.filter(|at| *at > room / 2).or_else(word).or(spaced).or_else(character).unwrap_or(room)
+    let character = || {
+        seen.grapheme_indices(true)
+            .map(|(position, _)| position)
+            .take_while(|position| *position <= space)
+            .last()
+            .filter(|position| *position > 0)
+    };
+    start + spaced.filter(|position| *position > space / 2).or_else(word).or(spaced).or_else(character).unwrap_or(space)
 }
 
 /// Returns the start of the first word at or after `from`, before `end`. In a script without spaces, every character may start
 /// a word.
 fn word_start(text: &str, from: usize, end: usize) -> Option<usize> {
-    let from = (from..=end).find(|&at| text.is_char_boundary(at))?;
+    let from = (from..=end).find(|&position| text.is_char_boundary(position))?;
     let before = text[..from].chars().next_back();
     let inside = before.is_some_and(|c| !c.is_whitespace());
-    let spaced = text.get(from..end)?.char_indices().find(|(_, c)| inside && c.is_whitespace()).map_or(0, |(at, _)| at);
+    let spaced =
+        text.get(from..end)?.char_indices().find(|(_, c)| inside && c.is_whitespace()).map_or(0, |(position, _)| position);
     let start = from + spaced;
     let start = start + leading_white_space(&text[start..]);
     (start < end).then_some(start)

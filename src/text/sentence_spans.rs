@@ -12,9 +12,9 @@ pub fn sentence_spans(text: &str) -> Vec<Range<usize>> {
     let structure = structure(text);
     let mut starts = sentence_starts(text);
     // A heading is always a separate sentence, so sentence ends within it do not count.
-    starts.retain(|at| {
-        let before = structure.headings.partition_point(|heading| heading.range.start < *at);
-        before.checked_sub(1).is_none_or(|index| structure.headings[index].range.end <= *at)
+    starts.retain(|start| {
+        let before = structure.headings.partition_point(|heading| heading.range.start < *start);
+        before.checked_sub(1).is_none_or(|index| structure.headings[index].range.end <= *start)
     });
     starts.extend(structure.blocks.into_iter().chain(structure.items));
     starts.extend(structure.headings.into_iter().flat_map(|heading| [heading.range.start, heading.range.end]));

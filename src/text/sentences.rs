@@ -12,7 +12,7 @@ const SEPARATORS_MAX: usize = 100;
 
 /// Returns the offsets where a sentence starts, except the first.
 pub(super) fn sentence_starts(text: &str) -> Vec<usize> {
-    let by_unicode = starts_by_unicode(text).into_iter().filter(|&at| !is_false_end(text, at));
+    let by_unicode = starts_by_unicode(text).into_iter().filter(|&position| !is_false_end(text, position));
     let mut starts: Vec<usize> = by_unicode.chain(sentence_ends_beyond_unicode(text)).collect();
     starts.sort_unstable();
     starts.dedup();
@@ -24,20 +24,20 @@ pub(super) fn sentence_starts(text: &str) -> Vec<usize> {
 fn starts_by_unicode(text: &str) -> Vec<usize> {
     let within = |part: Range<usize>| {
         let bounds = text[part.clone()].split_sentence_bound_indices();
-        bounds.map(move |(at, _)| part.start + at).skip(1)
+        bounds.map(move |(position, _)| part.start + position).skip(1)
     };
     let (mut starts, mut from) = (Vec::new(), 0);
     let mut separators = 0;
     // The end of the part before the separators beyond the maximum.
     let mut end = None;
-    for (at, c) in text.char_indices() {
+    for (position, c) in text.char_indices() {
         separators = if c.is_alphanumeric() { 0 } else { separators + 1 };
         if separators > SEPARATORS_MAX {
-            end.get_or_insert(at);
+            end.get_or_insert(position);
         } else if let Some(end) = end.take() {
             starts.extend(within(from..end));
-            starts.push(at);
-            from = at;
+            starts.push(position);
+            from = position;
         }
     }
     starts.extend(within(from..end.unwrap_or(text.len())));
@@ -46,14 +46,14 @@ fn starts_by_unicode(text: &str) -> Vec<usize> {
 
 /// Whether the end of a sentence that Unicode finds before `at` is more likely an initial (J. Verne), an ordinal number (am 3.
 /// Mai), or the end of a line that was wrapped in mid-sentence.
-fn is_false_end(text: &str, at: usize) -> bool {
-    if text[at..].starts_with(char::is_whitespace) {
+fn is_false_end(text: &str, position: usize) -> bool {
+    if text[position..].starts_with(char::is_whitespace) {
         return true; // Unicode ends a sentence at each line break; the one before the next text is enough.
     }
-    let before = text[..at].trim_end();
-    let lines = text[before.len()..at].matches('\n').count();
+    let before = text[..position].trim_end();
+    let lines = text[before.len()..position].matches('\n').count();
     if lines > 0 {
-        return lines == 1 && text[at..].starts_with(char::is_lowercase) && !before.ends_with(['.', '!', '?', '…']);
+        return lines == 1 && text[position..].starts_with(char::is_lowercase) && !before.ends_with(['.', '!', '?', '…']);
     }
     let Some(stem) = before.strip_suffix('.') else {
         return false;
@@ -71,7 +71,7 @@ fn is_false_end(text: &str, at: usize) -> bool {
 /// too.
 fn sentence_ends_beyond_unicode(text: &str) -> impl Iterator<Item = usize> {
     let (mut earlier, mut last, mut spaced) = (' ', ' ', false);
-    text.char_indices().filter_map(move |(at, c)| {
+    text.char_indices().filter_map(move |(position, c)| {
         if c.is_whitespace() {
             spaced = true;
             return None;
@@ -83,7 +83,7 @@ fn sentence_ends_beyond_unicode(text: &str) -> impl Iterator<Item = usize> {
             '…' => !c.is_lowercase(),
             _ => false,
         };
-        let found = (spaced && ended).then_some(at);
+        let found = (spaced && ended).then_some(position);
         (earlier, last, spaced) = (last, c, false);
         found
     })

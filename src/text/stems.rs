@@ -84,9 +84,9 @@ mod tests {
                 _ => "abcdefghijklmnopqrstuvwxyzàäåæçéñöøüßčęış".chars().collect(),
             };
             for number in 0..letters.len().pow(3) {
-                let beginning = (0..3).map(|place| number / letters.len().pow(place));
+                let beginning = (0..3).map(|exponent| number / letters.len().pow(exponent));
                 let ending = (0..random.next_u64() % 6).map(|_| random.next_u64() as usize).collect::<Vec<_>>();
-                let word: String = beginning.chain(ending).map(|at| letters[at % letters.len()]).collect();
+                let word: String = beginning.chain(ending).map(|letter| letters[letter % letters.len()]).collect();
                 let stem = stem(&stemmer, &word).unwrap_or(Cow::Borrowed(&word));
                 assert_eq!(first(&stem), first(&word), "{language}: {word} {stem}");
             }

@@ -120,7 +120,7 @@ impl Scan<'_> {
         {
             let words = self.text[above.clone()].trim().to_owned();
             self.blocks.pop();
-            self.found.blocks.pop_if(|at| *at == above.start);
+            self.found.blocks.pop_if(|start| *start == above.start);
             return self.heading(above.start..end, level, &words);
         }
         if is_rule(line) {
@@ -316,7 +316,8 @@ mod tests {
     #[track_caller]
     fn parts(text: &str, blocks: &[&str], items: &[&str]) {
         let found = structure(text);
-        let lines = |starts: &[usize]| starts.iter().map(|&at| text[at..].lines().next().unwrap().to_owned()).collect::<Vec<_>>();
+        let lines =
+            |starts: &[usize]| starts.iter().map(|&start| text[start..].lines().next().unwrap().to_owned()).collect::<Vec<_>>();
         assert_eq!(
             (lines(&found.blocks), lines(&found.items)),
             (blocks.iter().map(|line| (*line).to_owned()).collect(), items.iter().map(|line| (*line).to_owned()).collect()),

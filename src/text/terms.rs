@@ -134,24 +134,24 @@ pub(super) fn phrase(text: &str) -> Option<TermPhrase> {
     let runs: Vec<Run<'_>> = runs(&normal).collect();
     let last = runs.len().checked_sub(1)?;
     let mut phrase = TermPhrase::default();
-    for (at, run) in runs.iter().enumerate() {
+    for (index, run) in runs.iter().enumerate() {
         let units = run.characters();
         match run.class {
             Class::Word => phrase.terms.push(exact(run.text).into_owned()),
             Class::Pictograph => phrase.terms.push(run.text.to_owned()),
             // For a word that may continue in the passage, the first term is the whole word.
-            Class::Hangul if at == last && at > 0 => {
+            Class::Hangul if index == last && index > 0 => {
                 phrase.terms.push(truncate_term(run.text).to_owned());
                 phrase.prefix = true;
             }
             Class::Unspaced | Class::Hangul => {
-                if run.class == Class::Hangul && at > 0 && units.len() > 2 {
+                if run.class == Class::Hangul && index > 0 && units.len() > 2 {
                     phrase.terms.push(truncate_term(run.text).to_owned());
                 }
                 phrase.terms.extend(units.windows(2).map(join_characters));
-                if at < last || units.len() == 1 {
+                if index < last || units.len() == 1 {
                     phrase.terms.extend(units.last().map(|unit| truncate_term(unit).to_owned()));
-                    phrase.prefix = at == last;
+                    phrase.prefix = index == last;
                 }
             }
         }

@@ -43,8 +43,8 @@ pub fn is_part_of_title(words: &str, title: &str) -> bool {
     let is_unspaced = |end: Option<char>| end.and_then(class) == Some(Class::Unspaced) && words.chars().nth(1).is_some();
     let (first, last) = (words.chars().next(), words.chars().rfind(|c| !is_combining_mark(*c)));
     let has_particles = last.and_then(class) == Some(Class::Hangul);
-    title.match_indices(words).any(|(at, _)| {
-        let (before, after) = (&title[..at], &title[at + words.len()..]);
+    title.match_indices(words).any(|(start, _)| {
+        let (before, after) = (&title[..start], &title[start + words.len()..]);
         let begins = before.is_empty() || before.ends_with(' ') || is_unspaced(first);
         let ends = after.is_empty() || after.strip_prefix(' ').is_some_and(|next| !next.starts_with(NAME_SIGNS));
         begins && (ends || is_unspaced(last) || has_particles)
@@ -99,7 +99,10 @@ mod tests {
         ] {
             let terms = title_terms(&plain_title(title));
             let passage = passage_terms(&format!("{title}\n東京 was here, 서울"), None, |_| true).words;
-            assert!(passage.split(' ').zip(&terms).all(|(own, term)| own == term) && !terms.is_empty(), "{terms:?} {passage}");
+            assert!(
+                passage.split(' ').zip(&terms).all(|(written, term)| written == term) && !terms.is_empty(),
+                "{terms:?} {passage}"
+            );
         }
         assert_ne!(title_terms("東京")[1..], title_terms("東京都")[1..2], "a longer title goes on with other terms");
     }

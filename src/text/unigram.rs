@@ -144,52 +144,52 @@ impl Unigram {
             tokens.truncate(tokens_max);
             return Ok(tokens);
         }
-        let mut room = Buffers::default();
+        let mut buffers = Buffers::default();
         let mut rest = text;
         while let Some(start) = rest.find(|c| !is_white_space(c)) {
             let end = rest[start..].find(is_white_space).map_or(rest.len(), |length| start + length);
-            let at = text.len() - rest.len() + start;
-            self.add(&rest[start..end], at, &mut room, &general)?;
+            let offset = text.len() - rest.len() + start;
+            self.add(&rest[start..end], offset, &mut buffers, &general)?;
             rest = &rest[end..];
-            if room.tokens.len() >= tokens_max {
+            if buffers.tokens.len() >= tokens_max {
                 break;
             }
         }
-        room.tokens.truncate(tokens_max);
-        Ok(room.tokens)
+        buffers.tokens.truncate(tokens_max);
+        Ok(buffers.tokens)
     }
 
     /// Adds the tokens of a part of a text without white space that begins at `at`.
     fn add<E>(
         &self,
         part: &str,
-        at: usize,
-        room: &mut Buffers,
+        offset: usize,
+        buffers: &mut Buffers,
         general: impl Fn(&str) -> Result<Vec<(u32, Range<usize>)>, E>,
     ) -> Result<(), E> {
-        let mut lower = std::mem::take(&mut room.lower);
+        let mut lower = std::mem::take(&mut buffers.lower);
         if lower_case(part, &mut lower) {
             let mut rest = lower.as_str();
             while let Some(first) = rest.chars().next() {
                 let start = lower.len() - rest.len();
                 let length = word_length(rest, first);
                 match in_ascii(first) {
-                    Some(c) => self.add_word(c.encode_utf8(&mut [0; 4]), at + start..at + start + length, room),
-                    None => self.add_word(&rest[..length], at + start..at + start + length, room),
+                    Some(c) => self.add_word(c.encode_utf8(&mut [0; 4]), offset + start..offset + start + length, buffers),
+                    None => self.add_word(&rest[..length], offset + start..offset + start + length, buffers),
                 }
                 rest = &rest[length..];
             }
         } else {
             let tokens = general(part)?;
-            room.tokens.extend(tokens.into_iter().map(|(id, range)| (id, at + range.start..at + range.end)));
+            buffers.tokens.extend(tokens.into_iter().map(|(id, range)| (id, offset + range.start..offset + range.end)));
         }
-        room.lower = lower;
+        buffers.lower = lower;
         Ok(())
     }
 
     /// Adds the tokens of a word. `source` is its position in the text. If its length differs from that of `source`, the word is
     /// a single character.
-    fn add_word(&self, word: &str, source: Range<usize>, room: &mut Buffers) {
+    fn add_word(&self, word: &str, source: Range<usize>, buffers: &mut Buffers) {
         // The word mark counts as part of the first character.
         let (shift, first) = (WORD_MARK.len_utf8(), word.chars().next().map_or(0, char::len_utf8));
         let to_source = |start: usize, end: usize| match word.len() == source.len() {
@@ -199,19 +199,19 @@ impl Unigram {
         let token = |(id, bytes): &Piece| (*id, to_source(bytes.start as usize, bytes.end as usize));
         let is_remembered = word.len() <= CACHED_WORD_BYTES_MAX;
         if let Some(known) = is_remembered.then(|| self.known.get(word)).flatten() {
-            room.tokens.extend(known.iter().map(token));
+            buffers.tokens.extend(known.iter().map(token));
             return;
         }
-        self.segment(word, room);
-        room.tokens.extend(room.pieces.iter().map(token));
+        self.segment(word, buffers);
+        buffers.tokens.extend(buffers.pieces.iter().map(token));
         if is_remembered {
-            self.known.insert(word.into(), room.pieces.as_slice().into());
+            self.known.insert(word.into(), buffers.pieces.as_slice().into());
         }
     }
 
     /// Sets the pieces of `room` to the most likely tokens of a word (Viterbi).
-    fn segment(&self, word: &str, room: &mut Buffers) {
-        let Buffers { word: text, best, pieces, .. } = room;
+    fn segment(&self, word: &str, buffers: &mut Buffers) {
+        let Buffers { word: text, best, pieces, .. } = buffers;
         text.clear();
         text.push(WORD_MARK);
         text.push_str(word);
@@ -274,7 +274,7 @@ fn lower_case(text: &str, lower: &mut String) -> bool {
     for c in text.chars() {
         let mut lowered = c.to_lowercase();
         match (lowered.next(), lowered.next()) {
-            (Some(own), None) if own.len_utf8() == c.len_utf8() && !c.is_control() => lower.push(own),
+            (Some(lower_cased), None) if lower_cased.len_utf8() == c.len_utf8() && !c.is_control() => lower.push(lower_cased),
             _ => return false,
         }
     }
@@ -342,7 +342,7 @@ mod tests {
         Err(text.to_owned())
     }
 
-    fn own(text: &str) -> Vec<(u32, Range<usize>)> {
+    fn fast(text: &str) -> Vec<(u32, Range<usize>)> {
         OWN.tokens(text, usize::MAX, general).unwrap()
     }
 
@@ -372,7 +372,7 @@ mod tests {
             "before <unk> and <pad>after",
         ];
         for text in texts {
-            assert_eq!(own(text), general(text).unwrap(), "{text:?}");
+            assert_eq!(fast(text), general(text).unwrap(), "{text:?}");
         }
     }
 
@@ -402,7 +402,7 @@ mod tests {
     fn repeated_words_get_the_same_tokens() {
         for text in ["Der Zug, der Zugführer, DER ZUG", "京都 京都 １２：１２ １２：１２", "\u{10fffd}x \u{10fffd}x"]
         {
-            assert_eq!((own(text), own(text)), (general(text).unwrap(), general(text).unwrap()), "{text}");
+            assert_eq!((fast(text), fast(text)), (general(text).unwrap(), general(text).unwrap()), "{text}");
         }
     }
 
@@ -432,12 +432,12 @@ mod tests {
     proptest! {
         #[test]
         fn any_text_tokenizes_like_the_general_implementation(text in any::<String>()) {
-            prop_assert_eq!(own(&text), general(&text).unwrap());
+            prop_assert_eq!(fast(&text), general(&text).unwrap());
         }
 
         #[test]
         fn multilingual_words_tokenize_like_the_general_implementation(text in WORDS) {
-            prop_assert_eq!(own(&text), general(&text).unwrap());
+            prop_assert_eq!(fast(&text), general(&text).unwrap());
         }
     }
 }

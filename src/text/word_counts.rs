@@ -26,7 +26,7 @@ pub fn word_counts(text: &str, is_known: impl Fn(u32) -> bool) -> WordCounts {
 pub(super) struct Words {
     words: Vec<Word>,
     /// Number of words without the parts.
-    whole: usize,
+    count: usize,
     /// Number of `words` that belong to the beginning of the text.
     beginning: usize,
 }
@@ -37,8 +37,8 @@ impl Words {
         for_each_word(run, |word| {
             self.words.push(word.word());
             self.words.extend(parts_of(run.class, &word, &is_known).into_iter().map(Word::from));
-            self.whole += 1;
-            if self.whole <= BEGINNING {
+            self.count += 1;
+            if self.count <= BEGINNING {
                 self.beginning = self.words.len();
             }
         });
@@ -46,7 +46,7 @@ impl Words {
 
     /// Counts them, those at the beginning of a long text several times.
     pub(super) fn count(mut self) -> WordCounts {
-        if self.whole >= WITH_BEGINNING_MIN {
+        if self.count >= WITH_BEGINNING_MIN {
             (1..BEGINNING_COUNT).for_each(|_| self.words.extend_from_within(..self.beginning));
         }
         WordCounts::from_words(self.words)

@@ -43,7 +43,7 @@ pub(super) fn may_have_part(class: Class, word: &str, is_wanted: impl Fn(u32) ->
 
 /// Returns where the letters of a word begin, and its end.
 fn letters(word: &str) -> Vec<usize> {
-    word.char_indices().map(|(at, _)| at).chain([word.len()]).collect()
+    word.char_indices().map(|(position, _)| position).chain([word.len()]).collect()
 }
 
 /// Returns where the second word of a compound of `length` letters may end if it begins at `start`.

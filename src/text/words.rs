@@ -20,7 +20,7 @@ pub(super) fn space_chinese(text: &str) -> String {
 /// Puts a space between the words of a Japanese text. Takes the longest word of the dictionary first, and separates scripts.
 pub(super) fn space_japanese(text: &str) -> String {
     let mut from = 0;
-    join(UNSPACED.segment_str(text).map(|at| &text[std::mem::replace(&mut from, at)..at]))
+    join(UNSPACED.segment_str(text).map(|boundary| &text[std::mem::replace(&mut from, boundary)..boundary]))
 }
 
 /// Joins words with single spaces, leaving out white space.

@@ -284,9 +284,9 @@ mod tests {
         let estimates = signs.estimates(&query);
         assert_eq!(estimates.len(), 700);
         for (row, estimate) in estimates.iter().enumerate() {
-            let own = rotated(&values(row as u64, 100), 128);
-            let signs: Vec<f32> = own.iter().map(|value| value.signum()).collect();
-            let factor = product(&own, &own) / product(&own, &signs) / (128.0 * 128.0);
+            let values = rotated(&values(row as u64, 100), 128);
+            let signs: Vec<f32> = values.iter().map(|value| value.signum()).collect();
+            let factor = product(&values, &values) / product(&values, &signs) / (128.0 * 128.0);
             let expect = factor * product(&rounded, &signs) + row as f32;
             assert!((estimate - expect).abs() < 1e-3, "{row}: {estimate}, expected {expect}");
         }
@@ -358,8 +358,8 @@ mod tests {
     #[test]
     fn rotation_preserves_products_and_spreads_single_values() {
         let (a, b) = (values(1, 100), values(2, 100));
-        let turned = product(&rotated(&a, 128), &rotated(&b, 128)) / 128.0_f32.powi(2);
-        assert!((turned - product(&a, &b)).abs() < 1e-3);
+        let product_of_rotated = product(&rotated(&a, 128), &rotated(&b, 128)) / 128.0_f32.powi(2);
+        assert!((product_of_rotated - product(&a, &b)).abs() < 1e-3);
         let one = rotated(&[1.0], 128);
         assert!(one.iter().all(|value| value.abs() < 50.0), "a single value spreads over all: {one:?}");
     }

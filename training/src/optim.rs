@@ -41,8 +41,8 @@ impl Adam {
         tch::no_grad(|| {
             let by_rows: Vec<&RowGradient> =
                 tables.iter().filter(|table| table.values.defined() && !add_to_whole(parameters, table)).collect();
-            let whole = parameters.iter().map(|(_, weight)| weight.grad()).filter(Tensor::defined);
-            let gradients: Vec<Tensor> = whole.chain(by_rows.iter().map(|table| table.values.shallow_clone())).collect();
+            let dense = parameters.iter().map(|(_, weight)| weight.grad()).filter(Tensor::defined);
+            let gradients: Vec<Tensor> = dense.chain(by_rows.iter().map(|table| table.values.shallow_clone())).collect();
             let norm = norm(&gradients);
             let scale = (stage.gradient_norm_max > 0.0)
                 .then(|| (norm.clamp_min(1e-12).reciprocal() * stage.gradient_norm_max).clamp_max(1.0).to_kind(Kind::Float));
@@ -106,11 +106,11 @@ fn update(weight: &mut Tensor, gradient: &Tensor, (first, second): &mut (Tensor,
 
 /// If an objective reads the whole table (`shared_embedding`), adds the rows' gradient to the table's; returns whether it did.
 fn add_to_whole(parameters: &Parameters, table: &RowGradient) -> bool {
-    let mut whole = parameters.get(table.table).grad();
-    if !whole.defined() {
+    let mut dense = parameters.get(table.table).grad();
+    if !dense.defined() {
         return false;
     }
-    let _ = whole.index_add_(0, &table.ids, &table.values);
+    let _ = dense.index_add_(0, &table.ids, &table.values);
     true
 }
 
@@ -172,16 +172,16 @@ mod tests {
 
     #[test]
     fn row_gradients_give_the_same_step_as_partly_dense_gradients() {
-        let (rows, whole) = (table(2), table(2));
+        let (rows, dense) = (table(2), table(2));
         let (mut adam, mut other) = (Adam::default(), Adam::default());
         for step in 1..4 {
             let values = [0.3 * step as f32, -1.0, 0.2, 0.7];
             let _ = adam.step(&rows, &[gradient(&[0, 1], &values)], 0.1, &stage());
             // As with an objective that reads the whole table: half of the gradient is dense, half is by rows.
-            (whole.get(TOKENS) * Tensor::from_slice(&values).view([2, 2]) * 0.5).sum(Kind::Float).backward();
-            let _ = other.step(&whole, &[gradient(&[0, 1], &values.map(|value| 0.5 * value))], 0.1, &stage());
+            (dense.get(TOKENS) * Tensor::from_slice(&values).view([2, 2]) * 0.5).sum(Kind::Float).backward();
+            let _ = other.step(&dense, &[gradient(&[0, 1], &values.map(|value| 0.5 * value))], 0.1, &stage());
         }
-        let differences = values(&rows).into_iter().zip(values(&whole)).map(|(a, b)| (a - b).abs());
+        let differences = values(&rows).into_iter().zip(values(&dense)).map(|(a, b)| (a - b).abs());
         assert!(differences.clone().all(|difference| difference < 1e-6), "{:?}", differences.collect::<Vec<_>>());
     }
 }

@@ -28,13 +28,13 @@ pub fn pack(weights: &Path, folder: &Path, piece_bytes: usize) -> Result<usize, 
     for old in (0..).map(|number| piece(folder, number)).take_while(|path| path.is_file()) {
         std::fs::remove_file(&old).map_err(|source| Error::file(&old, source))?;
     }
-    let whole = tempfile::NamedTempFile::new_in(folder).map_err(|source| Error::file(folder, source))?;
-    Tensor::write_safetensors(&halves, whole.path())?;
-    let mut whole = File::open(whole.path()).map_err(|source| Error::file(folder, source))?;
+    let joined = tempfile::NamedTempFile::new_in(folder).map_err(|source| Error::file(folder, source))?;
+    Tensor::write_safetensors(&halves, joined.path())?;
+    let mut joined = File::open(joined.path()).map_err(|source| Error::file(folder, source))?;
     let mut pieces = 0;
     loop {
         let mut bytes = Vec::new();
-        (&mut whole).take(piece_bytes as u64).read_to_end(&mut bytes).map_err(|source| Error::file(folder, source))?;
+        (&mut joined).take(piece_bytes as u64).read_to_end(&mut bytes).map_err(|source| Error::file(folder, source))?;
         if bytes.is_empty() {
             return Ok(pieces);
         }
@@ -47,20 +47,20 @@ pub fn pack(weights: &Path, folder: &Path, piece_bytes: usize) -> Result<usize, 
 /// Joins the output of `pack` into weights in float32, which `eval` and `export` read.
 pub fn unpack(folder: &Path, weights: &Path) -> Result<(), Error> {
     let parent = weights.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
-    let mut whole = tempfile::NamedTempFile::new_in(parent).map_err(|source| Error::file(parent, source))?;
+    let mut joined = tempfile::NamedTempFile::new_in(parent).map_err(|source| Error::file(parent, source))?;
     let mut pieces = 0;
     while piece(folder, pieces).is_file() {
         let path = piece(folder, pieces);
         let bytes = std::fs::read(&path).map_err(|source| Error::file(&path, source))?;
-        whole.write_all(&bytes).map_err(|source| Error::file(parent, source))?;
+        joined.write_all(&bytes).map_err(|source| Error::file(parent, source))?;
         pieces += 1;
     }
     if pieces == 0 {
         return Err(Error::NoData { path: folder.to_owned() });
     }
-    whole.flush().map_err(|source| Error::file(parent, source))?;
+    joined.flush().map_err(|source| Error::file(parent, source))?;
     let mut state = State::new(Device::Cpu);
-    for (name, tensor) in Tensor::read_safetensors(whole.path())? {
+    for (name, tensor) in Tensor::read_safetensors(joined.path())? {
         state.parameters.set(&name, &tensor);
     }
     checkpoint::save(weights, &state)

@@ -49,11 +49,11 @@ fn read(bytes: &[u8]) -> Result<Mlp, SavedError> {
         return Err(SavedError::Magic);
     }
     let (header, rest) = bytes.split_at_checked(HEADER_BYTES).ok_or_else(|| length(HEADER_BYTES + CHECKSUM_BYTES))?;
-    let word = |at: usize| u32::from_le_bytes([header[at], header[at + 1], header[at + 2], header[at + 3]]);
+    let word = |offset: usize| u32::from_le_bytes([header[offset], header[offset + 1], header[offset + 2], header[offset + 3]]);
     if word(8) != FORMAT {
         return Err(SavedError::Version { expected: FORMAT, got: word(8) });
     }
-    let size = |at: usize, max: usize, name| match word(at) as usize {
+    let size = |offset: usize, max: usize, name| match word(offset) as usize {
         size if (1..=max).contains(&size) => Ok(size),
         _ => Err(SavedError::Value(name)),
     };
@@ -107,9 +107,9 @@ mod tests {
     }
 
     /// Replaces the bytes at `at` with `new` and updates the checksum.
-    fn changed(at: usize, new: &[u8]) -> Vec<u8> {
+    fn changed(offset: usize, new: &[u8]) -> Vec<u8> {
         let mut bytes = example().to_bytes();
-        bytes[at..at + new.len()].copy_from_slice(new);
+        bytes[offset..offset + new.len()].copy_from_slice(new);
         let end = bytes.len() - CHECKSUM_BYTES;
         let checksum = crc32fast::hash(&bytes[..end]);
         bytes[end..].copy_from_slice(&checksum.to_le_bytes());
@@ -151,9 +151,9 @@ mod tests {
 
     proptest! {
         #[test]
-        fn damaged_bytes_are_refused(at in 0_usize..120, bit in 0_u32..8) {
+        fn damaged_bytes_are_refused(offset in 0_usize..120, bit in 0_u32..8) {
             let mut bytes = example().to_bytes();
-            bytes[at] ^= 1 << bit;
+            bytes[offset] ^= 1 << bit;
             prop_assert!(Mlp::from_bytes(&bytes).is_err());
         }
 

@@ -117,8 +117,8 @@ impl Training<'_> {
         if let Some(number) = self.split.train.iter().chain(&self.split.validation).find(|number| **number as usize >= examples) {
             return refuse("split", &format!("numbers of examples below {examples}"), number.to_string());
         }
-        if let Some(at) = self.embeddings.iter().position(|value| !value.is_finite()) {
-            return Err(ClassifyError::NotFinite { example: at / self.dimension });
+        if let Some(index) = self.embeddings.iter().position(|value| !value.is_finite()) {
+            return Err(ClassifyError::NotFinite { example: index / self.dimension });
         }
         self.targets.check(self.labels)
     }

@@ -141,9 +141,9 @@ fn training_asks_after_each_epoch_whether_to_stop() {
     let threads = 1;
     let training =
         Training { embeddings: &embeddings, dimension: 2, targets, labels: 3, split: &split, parameters: &parameters, threads };
-    let asked = AtomicUsize::new(0);
-    assert_eq!(training.train(&|| asked.fetch_add(1, Ordering::Relaxed) == 2), Err(ClassifyError::Stopped));
-    assert_eq!(asked.into_inner(), 3);
+    let checks = AtomicUsize::new(0);
+    assert_eq!(training.train(&|| checks.fetch_add(1, Ordering::Relaxed) == 2), Err(ClassifyError::Stopped));
+    assert_eq!(checks.into_inner(), 3);
 }
 
 #[test]
@@ -187,8 +187,8 @@ fn errors_name_the_invalid_input() {
     let other: Vec<u32> = classes.iter().map(|class| class + 1).collect();
     let expect = "example 2 has label number 3, but there are only 3 labels";
     check(train(&embeddings, Targets::Classes(&other), &split, &quick(), 1), expect);
-    let beyond = Split { train: vec![0, 30], validation: Vec::new() };
-    check(train(&embeddings, targets, &beyond, &quick(), 1), "split: expected numbers of examples below 30, got 30");
+    let out_of_range = Split { train: vec![0, 30], validation: Vec::new() };
+    check(train(&embeddings, targets, &out_of_range, &quick(), 1), "split: expected numbers of examples below 30, got 30");
     let nothing = Split { train: Vec::new(), validation: vec![1] };
     check(train(&embeddings, targets, &nothing, &quick(), 1), "examples to learn from: expected 1 to 4294967295, got 0");
 }

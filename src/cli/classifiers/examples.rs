@@ -39,8 +39,8 @@ impl ExampleLines {
     pub fn located(&self, error: CliError) -> CliError {
         error.located(|location| {
             let example = location.strip_prefix("/examples/")?;
-            let (at, member) = example.split_once('/').unwrap_or((example, ""));
-            let line = self.numbers.get(at.parse::<usize>().ok()?)?;
+            let (index, member) = example.split_once('/').unwrap_or((example, ""));
+            let line = self.numbers.get(index.parse::<usize>().ok()?)?;
             let separator = if member.is_empty() { "" } else { ", " };
             Some(format!("line {line} of {}{separator}{member}", self.name))
         })

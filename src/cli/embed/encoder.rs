@@ -131,8 +131,8 @@ pub fn embed_on_server(
 fn vector(row: &Value) -> Option<Vector> {
     let bytes = STANDARD.decode(row["embedding"].as_str()?).ok()?;
     let (fours, rest) = bytes.as_chunks::<4>();
-    let whole = rest.is_empty() && !fours.is_empty();
-    whole.then(|| Vector {
+    let is_complete = rest.is_empty() && !fours.is_empty();
+    is_complete.then(|| Vector {
         values: fours.iter().map(|four| f32::from_le_bytes(*four)).collect(),
         truncated: row["truncated"] == true,
     })

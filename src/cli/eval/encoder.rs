@@ -89,8 +89,8 @@ mod tests {
     #[test]
     fn batches_stay_within_both_limits() {
         let half = "x".repeat(BATCH_BYTES_MAX / 2);
-        let whole = "x".repeat(BATCH_BYTES_MAX + 1);
-        assert_eq!(batches(&[half.clone(), half.clone(), half, whole.clone(), whole]), [0..2, 2..3, 3..4, 4..5]);
+        let too_long = "x".repeat(BATCH_BYTES_MAX + 1);
+        assert_eq!(batches(&[half.clone(), half.clone(), half, too_long.clone(), too_long]), [0..2, 2..3, 3..4, 4..5]);
         let many = vec!["da".to_owned(); BATCH_TEXTS_MAX + 1];
         assert_eq!(batches(&many), [0..BATCH_TEXTS_MAX, BATCH_TEXTS_MAX..BATCH_TEXTS_MAX + 1]);
         assert!(batches(&[]).is_empty());

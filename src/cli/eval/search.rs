@@ -294,8 +294,8 @@ fn scoped_queries<'a>(set: &'a TestCollection, languages: &HashMap<String, Langu
     for query in &set.queries {
         let within = |id: &str| match (scope, query.language, languages.get(id)) {
             (Scope::All, _, _) => true,
-            (Scope::Same, Some(own), Some(language)) => own == *language,
-            (Scope::Other, Some(own), Some(language)) => own != *language,
+            (Scope::Same, Some(code), Some(language)) => code == *language,
+            (Scope::Other, Some(code), Some(language)) => code != *language,
             (Scope::Same | Scope::Other, _, _) => false,
         };
         let gains = set.gains.get(&query.id).into_iter().flatten().filter(|(id, _)| within(id));
@@ -311,10 +311,10 @@ impl<'a> Searches<'a> {
     /// Prepares to search an existing collection, which must use `model` if one is given.
     fn new(client: &'a Client, collection: &'a str, model: Option<&str>) -> Result<Self, CliError> {
         let about = client.send(&Call::get(&["collections", collection]))?;
-        let own = about["model"].as_str();
-        if let Some(model) = model.filter(|model| own != Some(*model)) {
-            let expected = match own {
-                Some(own) => format!("{own}, the model of {collection}"),
+        let collection_model = about["model"].as_str();
+        if let Some(model) = model.filter(|model| collection_model != Some(*model)) {
+            let expected = match collection_model {
+                Some(name) => format!("{name}, the model of {collection}"),
                 None => format!("none, because {collection} has no model"),
             };
             return Err(CliError::Failed(format!("--model: expected {expected}, got {model}")));
@@ -384,11 +384,11 @@ impl<'a> Searches<'a> {
     }
 
     fn request(&self, scope: Scope, configuration: &Configuration, query: &Item) -> Value {
-        let own = query.language.map(Language::code);
+        let code_of_query = query.language.map(Language::code);
         let languages: Vec<&str> = match scope {
             Scope::All => Vec::new(),
-            Scope::Same => own.into_iter().collect(),
-            Scope::Other => self.languages.iter().map(String::as_str).filter(|code| Some(*code) != own).collect(),
+            Scope::Same => code_of_query.into_iter().collect(),
+            Scope::Other => self.languages.iter().map(String::as_str).filter(|code| Some(*code) != code_of_query).collect(),
         };
         let mut search = configuration.request.clone();
         search.insert("query".to_owned(), json!(query.text));

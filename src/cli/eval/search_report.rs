@@ -111,9 +111,10 @@ impl Row {
 fn differences(first: &[QueryScores], second: &[QueryScores], bootstrap: Bootstrap) -> BTreeMap<&'static str, Difference> {
     let Bootstrap { resamples, seed } = bootstrap;
     let measures = Scores::default().by_metric();
-    let values = |of: &[QueryScores], at: usize| of.iter().map(|query| query.scores.by_metric()[at].1).collect::<Vec<f64>>();
-    let difference = |at: usize| paired_bootstrap(&values(first, at), &values(second, at), resamples, seed);
-    measures.iter().enumerate().map(|(at, (name, _))| (*name, difference(at))).collect()
+    let values =
+        |of: &[QueryScores], index: usize| of.iter().map(|query| query.scores.by_metric()[index].1).collect::<Vec<f64>>();
+    let difference = |index: usize| paired_bootstrap(&values(first, index), &values(second, index), resamples, seed);
+    measures.iter().enumerate().map(|(index, (name, _))| (*name, difference(index))).collect()
 }
 
 impl Scope {

@@ -52,21 +52,21 @@ impl<R: BufRead> Records for Columns<R> {
                 return Ok(None);
             }
             self.in_page = true;
-            let listed = self.columns.each_ref().map(Column::has_more_values);
+            let has_more = self.columns.each_ref().map(Column::has_more_values);
             let mut row = [const { Value::Null }; 4];
             let mut problem = None;
             let mut read = [false; 4];
-            for (at, column) in self.columns.iter_mut().enumerate() {
+            for (index, column) in self.columns.iter_mut().enumerate() {
                 match column.next()? {
-                    Some(Ok(value)) => (row[at], read[at]) = (value, true),
-                    Some(Err(reason)) => (problem, read[at]) = (Some(reason), true),
+                    Some(Ok(value)) => (row[index], read[index]) = (value, true),
+                    Some(Err(reason)) => (problem, read[index]) = (Some(reason), true),
                     None => {}
                 }
             }
             if !read[0] {
                 self.in_page = false;
             }
-            if (0..4).any(|at| listed[at] && read[at] != read[0]) {
+            if (0..4).any(|index| has_more[index] && read[index] != read[0]) {
                 return Err(invalid("the lists of ids, documents, metadatas and embeddings differ in length"));
             }
             if read[0] {

@@ -23,7 +23,7 @@ pub struct Needed {
 /// Distinct names in the order in which they were seen, up to the number that a message lists.
 #[derive(Debug, Default)]
 pub struct Names {
-    listed: Vec<String>,
+    names: Vec<String>,
     more: bool,
 }
 
@@ -61,28 +61,28 @@ impl Needed {
 
 impl Names {
     pub fn add(&mut self, name: &str) {
-        if self.listed.iter().any(|known| known == name) {
+        if self.names.iter().any(|known| known == name) {
             return;
         }
-        if self.listed.len() == NAMES_MAX {
+        if self.names.len() == NAMES_MAX {
             self.more = true;
         } else {
-            self.listed.push(name.to_owned());
+            self.names.push(name.to_owned());
         }
     }
 
     pub fn is_empty(&self) -> bool {
-        self.listed.is_empty()
+        self.names.is_empty()
     }
 
     pub fn has_several(&self) -> bool {
-        self.listed.len() > 1
+        self.names.len() > 1
     }
 }
 
 impl fmt::Display for Names {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let names: Vec<String> = self.listed.iter().map(|name| format!("{name:?}")).collect();
+        let names: Vec<String> = self.names.iter().map(|name| format!("{name:?}")).collect();
         write!(f, "{}{}", names.join(", "), if self.more { " and more" } else { "" })
     }
 }

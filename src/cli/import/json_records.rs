@@ -37,9 +37,9 @@ impl<R: BufRead> Values<R> {
                 return Ok(None);
             }
             match buffer.iter().position(|byte| !byte.is_ascii_whitespace()) {
-                Some(at) => {
-                    let byte = buffer[at];
-                    self.stream.consume(at);
+                Some(start) => {
+                    let byte = buffer[start];
+                    self.stream.consume(start);
                     return Ok(Some(byte));
                 }
                 None => {
@@ -81,10 +81,10 @@ impl<R: BufRead> Values<R> {
                 return if scalar { Ok(()) } else { Err(unexpected(None)) };
             }
             let mut end = None;
-            for (at, &byte) in available.iter().enumerate() {
+            for (index, &byte) in available.iter().enumerate() {
                 if scalar {
                     if matches!(byte, b',' | b']' | b'}') || byte.is_ascii_whitespace() {
-                        end = Some(at);
+                        end = Some(index);
                         break;
                     }
                     continue;
@@ -99,14 +99,14 @@ impl<R: BufRead> Values<R> {
                     _ => continue,
                 }
                 if depth == 0 && !quoted {
-                    end = Some(at + 1);
+                    end = Some(index + 1);
                     break;
                 }
             }
-            let taken = end.unwrap_or(available.len());
+            let length = end.unwrap_or(available.len());
             let space = (bytes_max + 1).saturating_sub(buffer.len());
-            buffer.extend_from_slice(&available[..taken.min(space)]);
-            self.stream.consume(taken);
+            buffer.extend_from_slice(&available[..length.min(space)]);
+            self.stream.consume(length);
             if end.is_some() {
                 return Ok(());
             }
@@ -233,13 +233,13 @@ impl<R: BufRead> Records<R> {
 pub struct Column<R> {
     values: Values<R>,
     name: &'static str,
-    listed: bool,
+    has_more: bool,
 }
 
 impl<R: BufRead> Column<R> {
     /// Opens the column with this name, before its first page.
     pub fn new(stream: R, name: &'static str) -> io::Result<Self> {
-        Ok(Self { values: Values::new(stream)?, name, listed: false })
+        Ok(Self { values: Values::new(stream)?, name, has_more: false })
     }
 
     /// Moves to the next page. Returns false at the end. All values of the current page must have been read.
@@ -249,23 +249,23 @@ impl<R: BufRead> Column<R> {
             Some(b'{') => self.values.skip_byte(),
             other => return Err(unexpected(other)),
         }
-        self.listed = self.find()?;
+        self.has_more = self.find()?;
         Ok(true)
     }
 
     /// Whether the page has more values of this column.
     pub fn has_more_values(&self) -> bool {
-        self.listed
+        self.has_more
     }
 
     /// Returns the next value of the page, or `None` after the last one.
     pub fn next(&mut self) -> io::Result<Option<Result<Value, String>>> {
-        while self.listed {
+        while self.has_more {
             match self.values.peek()? {
                 Some(b',') => self.values.skip_byte(),
                 Some(b']') => {
                     self.values.skip_byte();
-                    self.listed = self.find()?;
+                    self.has_more = self.find()?;
                 }
                 _ => {
                     let mut value = Vec::new();
@@ -393,11 +393,11 @@ mod tests {
             }
             values
         };
-        for (expect, listed) in [(vec!["a", "b"], false), (vec!["c"], true)] {
+        for (expect, has_more) in [(vec!["a", "b"], false), (vec!["c"], true)] {
             assert!(ids.next_page().unwrap() && documents.next_page().unwrap());
             assert_eq!(all(&mut ids), expect);
-            assert_eq!(documents.has_more_values(), listed);
-            assert_eq!(all(&mut documents).len(), usize::from(listed));
+            assert_eq!(documents.has_more_values(), has_more);
+            assert_eq!(all(&mut documents).len(), usize::from(has_more));
         }
         assert!(!ids.next_page().unwrap() && !documents.next_page().unwrap());
     }

@@ -49,8 +49,8 @@ impl Corpora {
 
     fn locate(&self, location: &str) -> Option<String> {
         match location.split('/').collect::<Vec<_>>()[..] {
-            ["", "known_pairs", at, corpus] => Some(format!("{}, {corpus}", self.known.as_ref()?.file.line(at)?)),
-            ["", corpus, "texts", at] => self.corpus(corpus)?.file.as_ref()?.line(at),
+            ["", "known_pairs", index, corpus] => Some(format!("{}, {corpus}", self.known.as_ref()?.file.line(index)?)),
+            ["", corpus, "texts", index] => self.corpus(corpus)?.file.as_ref()?.line(index),
             ["", corpus, "texts"] => Some(self.corpus(corpus)?.file.as_ref()?.name.clone()),
             _ => None,
         }
@@ -197,8 +197,8 @@ impl NumberedFile {
     }
 
     /// Describes the line that was sent at the position `at`.
-    fn line(&self, at: &str) -> Option<String> {
-        let number = self.numbers.get(at.parse::<usize>().ok()?)?;
+    fn line(&self, index: &str) -> Option<String> {
+        let number = self.numbers.get(index.parse::<usize>().ok()?)?;
         Some(format!("line {} of {}", number + 1, self.name))
     }
 }

@@ -61,7 +61,7 @@ impl Language {
         if code == UNDETERMINED {
             return Ok(None);
         }
-        let named = RENAMED_LANGUAGES.iter().find(|(other, _)| *other == code).map_or(code, |(_, own)| own);
+        let named = RENAMED_LANGUAGES.iter().find(|(other, _)| *other == code).map_or(code, |(_, current)| current);
         Self::parse(named).map(Some).ok_or_else(|| LanguageTagError::Other { got: tag.to_owned() })
     }
 }

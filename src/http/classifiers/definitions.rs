@@ -44,8 +44,8 @@ pub async fn create_classifier(
     let name = new.name.clone();
     let classifier = match api.service.create_classifier(new, key).await.map_err(ApiError::from) {
         Err(error) if error.code == Code::ClassifierExists => {
-            let taken = api.service.get_classifier(&name).await;
-            let hidden = taken.is_ok_and(|classifier| !is_visible(&caller, &classifier));
+            let existing = api.service.get_classifier(&name).await;
+            let hidden = existing.is_ok_and(|classifier| !is_visible(&caller, &classifier));
             // The caller must not learn that it exists.
             Err(if hidden { ApiError::at(Code::Forbidden, "/name", "the key may not use this name") } else { error })
         }

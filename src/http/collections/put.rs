@@ -63,7 +63,7 @@ pub async fn put_collection(
     JsonBody(PutCollectionRequest(requested)): JsonBody<PutCollectionRequest>,
 ) -> Result<(StatusCode, Json<CollectionInfo>), ApiError> {
     let mut checks = Checks::default();
-    if let Some(other) = requested.name.as_deref().filter(|own| *own != name.as_str()) {
+    if let Some(other) = requested.name.as_deref().filter(|given| *given != name.as_str()) {
         let detail = format!("must be {:?}, the name in the path, or be left out, got {other:?}", name.as_str());
         checks.add::<()>(invalid("/name", detail));
     }

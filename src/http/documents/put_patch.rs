@@ -73,7 +73,7 @@ pub async fn put_document(
     let wait = parameters.wait()?;
     let refuse = |error: InvalidId| ApiError::parameter(Code::InvalidRequest, "id", error.to_string());
     let id = DocumentId::parse_new(id.as_str()).map_err(refuse)?;
-    if let Some(other) = body.id.as_deref().filter(|own| *own != id.as_str()) {
+    if let Some(other) = body.id.as_deref().filter(|given| *given != id.as_str()) {
         return invalid("/id", format!("must be {:?}, the id of the path, or be left out, got {other:?}", id.as_str()));
     }
     let input = DocumentInput { id: Some(id.as_str().to_owned()), ..body };

@@ -188,7 +188,7 @@ impl Metrics {
     /// Reads the state of the server, unless it has just been read.
     async fn read_gauges(self) -> Result<Arc<Gauges>, ApiError> {
         let _reading = self.reading.lock().await;
-        let fresh = self.cached.lock().clone().filter(|(at, _)| at.elapsed() < GAUGES_AGE_MAX);
+        let fresh = self.cached.lock().clone().filter(|(read_at, _)| read_at.elapsed() < GAUGES_AGE_MAX);
         if let Some((_, gauges)) = fresh {
             return Ok(gauges);
         }
@@ -240,10 +240,10 @@ fn gauge_registry(gauges: &Gauges, embed_queue_texts: usize) -> Registry {
 /// Each limit, how much of it is in use, and how often it was reached.
 fn register_bounds(registry: &mut Registry, bounds: &[Arc<SharedLimit>], connections: &ConnectionCounts) {
     let (limits, used, refused) = (GaugeFamily::default(), GaugeFamily::default(), Family::<Labels<1>, Counter>::default());
-    let add = |name: &'static str, [limit, taken, refusals]: [u64; 3]| {
+    let add = |name: &'static str, [limit, in_use, refusals]: [u64; 3]| {
         let label = [("bound", name.into())];
         limits.get_or_create(&label).set(limit);
-        used.get_or_create(&label).set(taken);
+        used.get_or_create(&label).set(in_use);
         refused.get_or_create(&label).inc_by(refusals);
     };
     for bound in bounds {

@@ -217,10 +217,10 @@ mod tests {
 
     #[test]
     fn an_origin_is_the_servers_own_only_with_the_same_host_and_port() {
-        let own = |origin: &str, host: &str| is_own(origin, &host.parse().unwrap());
-        assert!(own("http://localhost:7700", "localhost:7700"));
-        assert!(own("http://localhost", "localhost") && own("http://localhost", "localhost:80"));
-        assert!(own("https://Db.example", "db.example") && own("https://db.example:443", "db.example"));
+        let is_own_origin = |origin: &str, host: &str| is_own(origin, &host.parse().unwrap());
+        assert!(is_own_origin("http://localhost:7700", "localhost:7700"));
+        assert!(is_own_origin("http://localhost", "localhost") && is_own_origin("http://localhost", "localhost:80"));
+        assert!(is_own_origin("https://Db.example", "db.example") && is_own_origin("https://db.example:443", "db.example"));
         for (origin, host) in [
             ("http://localhost:3000", "localhost:7700"),
             ("http://localhost", "localhost:7700"),
@@ -228,7 +228,7 @@ mod tests {
             ("null", "localhost:7700"),
             ("", "localhost:7700"),
         ] {
-            assert!(!own(origin, host), "{origin} {host}");
+            assert!(!is_own_origin(origin, host), "{origin} {host}");
         }
     }
 

@@ -175,14 +175,17 @@ mod tests {
     fn a_bucket_gives_its_burst_and_then_its_rate() {
         let traffic = traffic(Some(Rate { per_second: 0.5, burst: 3 }), None);
         let start = Instant::now();
-        let at = |seconds: f64| traffic.admit_at(address("10.0.0.1"), start + Duration::from_secs_f64(seconds)).err();
-        assert!((0..3).all(|_| at(0.0).is_none()));
-        let refused = at(0.0).unwrap();
+        let admit_after = |seconds: f64| traffic.admit_at(address("10.0.0.1"), start + Duration::from_secs_f64(seconds)).err();
+        assert!((0..3).all(|_| admit_after(0.0).is_none()));
+        let refused = admit_after(0.0).unwrap();
         assert_eq!((refused.code, refused.retry_after_s), (Code::RateLimited, Some(2)));
-        assert_eq!(at(1.0).unwrap().retry_after_s, Some(1));
-        assert!(at(2.0).is_none());
-        assert!(at(2.1).is_some());
-        assert!((0..3).all(|_| at(1_000.0).is_none()) && at(1_000.0).is_some(), "a bucket holds its burst, not more");
+        assert_eq!(admit_after(1.0).unwrap().retry_after_s, Some(1));
+        assert!(admit_after(2.0).is_none());
+        assert!(admit_after(2.1).is_some());
+        assert!(
+            (0..3).all(|_| admit_after(1_000.0).is_none()) && admit_after(1_000.0).is_some(),
+            "a bucket holds its burst, not more"
+        );
         assert!(traffic.admit_at(address("10.0.0.2"), start).is_ok(), "another caller has its own bucket");
     }
 

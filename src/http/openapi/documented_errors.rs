@@ -69,12 +69,13 @@ pub fn share_codes(document: &mut Value) {
             .filter(|operation| operation["responses"].get(status) == Some(&reference))
             .filter_map(|operation| operation.get_mut(CODES))
             .collect();
-        let has = |user: &Value, code: &str| user.as_array().is_some_and(|codes| codes.iter().any(|listed| listed == code));
+        let has =
+            |user: &Value, code: &str| user.as_array().is_some_and(|codes| codes.iter().any(|documented| documented == code));
         let contents = response["content"].as_object().into_iter().flat_map(Map::values);
         let examples = contents.filter_map(|content| content["examples"].as_object()).flat_map(Map::keys);
         let shared: Vec<String> = examples.filter(|code| users.iter().all(|user| has(user, code))).cloned().collect();
         for codes in users.iter_mut().filter_map(|user| user.as_array_mut()) {
-            codes.retain(|code| !shared.iter().any(|listed| code == listed));
+            codes.retain(|code| !shared.iter().any(|other| code == other));
         }
         if !shared.is_empty() {
             document["components"]["responses"][&name][CODES] = json!(shared);

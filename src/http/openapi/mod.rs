@@ -149,8 +149,8 @@ fn forbid_null(schema: &mut Value) {
         let others: Vec<Value> = kinds.iter().filter(|kind| kind["type"] != "null").cloned().collect();
         if let ([Value::Object(other)], Some(members)) = (others.as_slice(), schema.as_object_mut()) {
             members.shift_remove("oneOf");
-            let own = std::mem::replace(members, other.clone());
-            members.extend(own);
+            let original = std::mem::replace(members, other.clone());
+            members.extend(original);
         }
     }
 }

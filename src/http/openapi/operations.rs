@@ -147,10 +147,10 @@ impl Operations {
             return &MCP;
         }
         let method = if method == Method::HEAD { Method::GET } else { method.clone() };
-        let listed = |route: String| self.by_route.get(&(method.clone(), route));
+        let operation_at = |route: String| self.by_route.get(&(method.clone(), route));
         // A word such as `count` after `documents/` is an id for the methods that operate on one document.
-        let as_id = || listed(format!("{}/{{id}}", route.rsplit_once('/')?.0));
-        listed(route.to_owned()).or_else(as_id).unwrap_or(&UNLISTED)
+        let as_id = || operation_at(format!("{}/{{id}}", route.rsplit_once('/')?.0));
+        operation_at(route.to_owned()).or_else(as_id).unwrap_or(&UNLISTED)
     }
 
     /// The methods that the document has for a route, including those of the operations on one document if the last part of the

@@ -113,9 +113,9 @@ async fn receive(request: Request, bytes_max: usize, memory: &RequestMemory) -> 
         let got = announced.map_or("more".to_owned(), |bytes| bytes.to_string());
         ApiError::new(Code::BodyTooLarge, format!("the body may have at most {bytes_max} bytes (body_bytes_max), got {got}"))
     };
-    let beyond = announced.is_some_and(|bytes| bytes > bytes_max);
+    let too_long = announced.is_some_and(|bytes| bytes > bytes_max);
     let discarded_max = bytes_max.saturating_mul(2);
-    if beyond && (request.headers().contains_key(EXPECT) || announced.is_some_and(|bytes| bytes > discarded_max)) {
+    if too_long && (request.headers().contains_key(EXPECT) || announced.is_some_and(|bytes| bytes > discarded_max)) {
         return Err(too_large());
     }
     let mut body = Vec::with_capacity(announced.unwrap_or(0).min(INLINE_BYTES_MAX));
@@ -124,7 +124,7 @@ async fn receive(request: Request, bytes_max: usize, memory: &RequestMemory) -> 
     while let Some(chunk) = stream.next().await {
         let chunk = chunk.map_err(|_| ApiError::new(Code::MalformedJson, "the body ended before it was complete"))?;
         received = received.saturating_add(chunk.len());
-        if received <= bytes_max && !beyond && no_room.is_none() {
+        if received <= bytes_max && !too_long && no_room.is_none() {
             no_room = memory.add_body(chunk.len() as u64 * BODY_COPIES).err();
             body.extend_from_slice(&chunk);
         } else if received > discarded_max {
@@ -137,7 +137,7 @@ async fn receive(request: Request, bytes_max: usize, memory: &RequestMemory) -> 
     if let Some(refusal) = no_room {
         return Err(limit_error(refusal));
     }
-    if beyond || received > bytes_max { Err(too_large()) } else { Ok(body) }
+    if too_long || received > bytes_max { Err(too_large()) } else { Ok(body) }
 }
 
 /// Decompresses a body, and stops at the size limit or the memory limit: the compressed size says nothing about the
@@ -181,14 +181,14 @@ mod tests {
     fn compressed_bodies_are_decompressed_up_to_the_limit() {
         let memory = RequestMemory::current();
         for encoding in [FileEncoding::Gzip, FileEncoding::Zstd] {
-            let whole = vec![b'a'; 300_000];
-            let packed = packed(encoding, &whole);
+            let unpacked = vec![b'a'; 300_000];
+            let packed = packed(encoding, &unpacked);
             assert!(packed.len() < 1_000);
-            assert_eq!(decompress(&packed, encoding, whole.len(), &memory), Ok(whole.clone()));
-            let refused = decompress(&packed, encoding, whole.len() - 1, &memory).unwrap_err();
+            assert_eq!(decompress(&packed, encoding, unpacked.len(), &memory), Ok(unpacked.clone()));
+            let refused = decompress(&packed, encoding, unpacked.len() - 1, &memory).unwrap_err();
             assert_eq!(refused.code, Code::BodyTooLarge, "{}", refused.detail);
             for bad in [&packed[..packed.len() - 3], b"{\"name\": \"a\"}"] {
-                let refused = decompress(bad, encoding, whole.len(), &memory).unwrap_err();
+                let refused = decompress(bad, encoding, unpacked.len(), &memory).unwrap_err();
                 assert_eq!(refused.code, Code::MalformedJson, "{}", refused.detail);
                 assert!(refused.detail.contains(encoding.name()), "{}", refused.detail);
             }

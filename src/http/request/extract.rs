@@ -329,9 +329,9 @@ async fn off_thread<T: Send + 'static>(
 
 /// The parameters of the path, percent-decoded.
 pub async fn path_params(parts: &mut Parts, api: &Api) -> Result<RawPathParams, ApiError> {
-    if let Some(at) = malformed_percent(parts.uri.path()) {
+    if let Some(position) = malformed_percent(parts.uri.path()) {
         let detail =
-            format!("byte {at} of the path is not valid percent-encoding: '%' must be followed by two hexadecimal digits");
+            format!("byte {position} of the path is not valid percent-encoding: '%' must be followed by two hexadecimal digits");
         return Err(ApiError::new(Code::InvalidRequest, detail));
     }
     let read = RawPathParams::from_request_parts(parts, api).await;
@@ -354,8 +354,8 @@ fn invalid_parameter(name: &'static str, error: &impl fmt::Display) -> ApiError 
 /// The offset of the first `%` that is not followed by two hexadecimal digits.
 fn malformed_percent(path: &str) -> Option<usize> {
     let bytes = path.as_bytes();
-    let digits = |at: usize| bytes.get(at + 1..at + 3).is_some_and(|two| two.iter().all(u8::is_ascii_hexdigit));
-    (0..bytes.len()).find(|&at| bytes[at] == b'%' && !digits(at))
+    let digits = |position: usize| bytes.get(position + 1..position + 3).is_some_and(|two| two.iter().all(u8::is_ascii_hexdigit));
+    (0..bytes.len()).find(|&position| bytes[position] == b'%' && !digits(position))
 }
 
 #[cfg(test)]
@@ -414,8 +414,8 @@ mod tests {
 
     #[test]
     fn malformed_percent_encoding_is_located() {
-        for (path, at) in [("/a%2Fb", None), ("/%zz", Some(1)), ("/a%2", Some(2)), ("/%", Some(1)), ("/", None)] {
-            assert_eq!(malformed_percent(path), at, "{path}");
+        for (path, position) in [("/a%2Fb", None), ("/%zz", Some(1)), ("/a%2", Some(2)), ("/%", Some(1)), ("/", None)] {
+            assert_eq!(malformed_percent(path), position, "{path}");
         }
     }
 }

@@ -35,9 +35,9 @@ impl<T: Serialize> Streamed<T> {
     pub fn nested(frame: &impl Serialize, items: impl IntoIterator<Item = Self>) -> Self {
         // The program's own values can always be written as JSON.
         let mut head = serde_json::to_vec(frame).unwrap_or_default();
-        let at = head.iter().position(|byte| *byte == b'[').map_or(head.len(), |at| at + 1);
-        debug_assert_eq!(head.get(at), Some(&b']'), "the first array of the frame is empty");
-        let tail = head.split_off(at);
+        let start = head.iter().position(|byte| *byte == b'[').map_or(head.len(), |start| start + 1);
+        debug_assert_eq!(head.get(start), Some(&b']'), "the first array of the frame is empty");
+        let tail = head.split_off(start);
         let mut parts = VecDeque::from([Part::Text(head)]);
         for (index, item) in items.into_iter().enumerate() {
             if index > 0 {
@@ -102,8 +102,8 @@ mod tests {
         let frame = json!({"hits": [], "more": [1, "]"]});
         for count in [0, 1, 3, 5_000] {
             let items: Vec<Value> = (0..count).map(|number| json!({"id": number, "text": "été \"[]\"".repeat(5)})).collect();
-            let (length, whole) = written(Streamed::with_items(&frame, items.clone())).await;
-            assert_eq!(whole, json!({"hits": items, "more": [1, "]"]}));
+            let (length, body) = written(Streamed::with_items(&frame, items.clone())).await;
+            assert_eq!(body, json!({"hits": items, "more": [1, "]"]}));
             assert_eq!(length.is_some(), count < 5_000, "only a small response has a known length");
         }
     }
@@ -111,8 +111,8 @@ mod tests {
     #[tokio::test]
     async fn nested_streams_form_one_json_document() {
         let hits = |items: &[i32]| Streamed::with_items(&json!({"hits": []}), items.iter().map(|item| json!(item)));
-        let (_, whole) =
+        let (_, body) =
             written(Streamed::nested(&json!({"results": [], "took_ms": 1}), [hits(&[1, 2]), hits(&[]), hits(&[3])])).await;
-        assert_eq!(whole, json!({"results": [{"hits": [1, 2]}, {"hits": []}, {"hits": [3]}], "took_ms": 1}));
+        assert_eq!(body, json!({"results": [{"hits": [1, 2]}, {"hits": []}, {"hits": [3]}], "took_ms": 1}));
     }
 }

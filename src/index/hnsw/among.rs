@@ -246,8 +246,8 @@ mod tests {
             let worst = compared.neighbors.iter().map(wrong).fold(0.0, f32::max);
             assert!(worst > 0.0 && worst <= compared.error && compared.error < 0.03, "{worst} {}", compared.error);
         }
-        let whole = filled(50).search_among(&random(1), 5, (1..=9).map(PassageId)).unwrap().unwrap();
-        assert_eq!(whole.error, 0.0, "f16 values count as exact");
+        let exact = filled(50).search_among(&random(1), 5, (1..=9).map(PassageId)).unwrap().unwrap();
+        assert_eq!(exact.error, 0.0, "f16 values count as exact");
     }
 
     #[test]

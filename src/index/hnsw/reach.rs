@@ -266,7 +266,7 @@ pub(super) fn search_for_node(engine: &Engine, key: u64, ef: usize) -> Result<(R
     let last = found.last().map_or(f32::NEG_INFINITY, |(_, score)| *score);
     let reachability = if is_among(key, &found) {
         Reachability::Found
-    } else if engine.self_score(&values).is_some_and(|own| own < last) {
+    } else if engine.self_score(&values).is_some_and(|self_score| self_score < last) {
         Reachability::Unclear
     } else {
         Reachability::Lost

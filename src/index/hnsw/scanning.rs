@@ -196,7 +196,7 @@ mod tests {
     /// Returns an embedding of many values. `common` is the weight of a direction that all of them share.
     fn long(number: u64, common: f32) -> Embedding {
         let values = |number: u64| (0..6).flat_map(move |part| embedding(number * 6 + part).as_slice().to_vec());
-        Embedding::normalized(values(number).zip(values(777_777)).map(|(own, same)| own + common * same).collect()).unwrap()
+        Embedding::normalized(values(number).zip(values(777_777)).map(|(value, same)| value + common * same).collect()).unwrap()
     }
 
     /// Checks how many of the ten nearest are found among many passages: at first, with a filter, and after changes.
@@ -209,8 +209,8 @@ mod tests {
         let check = |keys: &dyn Fn(u64) -> bool| {
             let (mut hits, mut wanted) = (0, 0);
             for query in &queries {
-                let kept = all.iter().filter(|(key, _)| keys(key.0)).map(|(key, own)| (*key, own));
-                let exact = search_exact(metric, kept, query, 10);
+                let accepted = all.iter().filter(|(key, _)| keys(key.0)).map(|(key, values)| (*key, values));
+                let exact = search_exact(metric, accepted, query, 10);
                 let found = index.scan(query, 20, Among::Where(&|passage| keys(passage.0))).unwrap().unwrap();
                 assert!(found.iter().all(|found| keys(found.passage.0)));
                 hits += exact.iter().filter(|exact| found.iter().any(|found| found.passage == exact.passage)).count();
@@ -220,7 +220,7 @@ mod tests {
         };
         check(&|key| key < 9_000);
         check(&|key| key < 9_000 && key % 100 == 7);
-        all[9_000..].iter().for_each(|(key, own)| index.add(*key, own).unwrap());
+        all[9_000..].iter().for_each(|(key, values)| index.add(*key, values).unwrap());
         (0..10_000).step_by(13).for_each(|key| assert!(index.remove(PassageId(key)).unwrap()));
         check(&|key| !key.is_multiple_of(13));
     }

@@ -53,9 +53,9 @@ fn refusal(folder: &Path) -> String {
     }
 }
 
-fn flip(path: &Path, at: usize) {
+fn flip(path: &Path, offset: usize) {
     let mut bytes = std::fs::read(path).unwrap();
-    bytes[at] ^= 0x10;
+    bytes[offset] ^= 0x10;
     std::fs::write(path, bytes).unwrap();
 }
 
@@ -133,10 +133,13 @@ fn a_flipped_bit_in_the_graph_or_copies_fails_the_checksum() {
     for name in [GRAPH, COPIES] {
         let path = folder.path().join(name);
         let length = std::fs::metadata(&path).unwrap().len() as usize;
-        for at in [0, length / 3, length - 1] {
-            flip(&path, at);
-            assert!(matches!(load(folder.path(), &PARAMETERS, ORIGIN), Err(IndexError::Checksum { .. })), "byte {at} of {name}");
-            flip(&path, at);
+        for offset in [0, length / 3, length - 1] {
+            flip(&path, offset);
+            assert!(
+                matches!(load(folder.path(), &PARAMETERS, ORIGIN), Err(IndexError::Checksum { .. })),
+                "byte {offset} of {name}"
+            );
+            flip(&path, offset);
         }
     }
 }

@@ -23,7 +23,7 @@ impl PredictionInput {
 
     /// Returns the document that it belongs to, if that is in a collection.
     pub(super) fn document_in(&self, collection: &CollectionName) -> Option<&DocumentId> {
-        self.document.as_ref().filter(|(own, _)| own == collection).map(|(_, id)| id)
+        self.document.as_ref().filter(|(source, _)| source == collection).map(|(_, id)| id)
     }
 }
 

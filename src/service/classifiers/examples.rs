@@ -130,8 +130,8 @@ pub(super) fn check_source(
     }
     let mut labels = std::collections::BTreeSet::new();
     for (id, value) in &found {
-        let own = labels_at(&source.field, value.as_ref(), definition.multi_label);
-        labels.extend(own.map_err(|problem| no_label(source, id, &problem))?.into_iter().flatten());
+        let parsed = labels_at(&source.field, value.as_ref(), definition.multi_label);
+        labels.extend(parsed.map_err(|problem| no_label(source, id, &problem))?.into_iter().flatten());
     }
     let names: Vec<&str> = labels.iter().map(String::as_str).collect();
     let checked = check_labels(definition, found.len(), &names);

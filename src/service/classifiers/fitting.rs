@@ -152,7 +152,7 @@ fn loss_of(
             let near = scored.ranked.iter().map(|(label, _)| label.as_str()).filter(|label| counts.several.contains(label));
             for label in near.chain(expected.filter(|label| share(label) == 0.0)) {
                 let likely = share(label) * (1.0 - SMOOTHING) + SMOOTHING / 2.0;
-                loss -= if example.labels.iter().any(|own| own == label) { likely.ln() } else { (1.0 - likely).ln() };
+                loss -= if example.labels.iter().any(|known| known == label) { likely.ln() } else { (1.0 - likely).ln() };
             }
         } else {
             let Some(label) = expected.next() else { continue };

@@ -56,7 +56,7 @@ pub(super) enum NeighborSource<'t> {
 
 impl LabelSource {
     /// Opens the neighbor source for a request with this many texts. Blocks.
-    pub(super) fn neighbor_source<'t>(&self, own: &'t [EmbeddedText], texts: usize) -> Result<NeighborSource<'t>, Error> {
+    pub(super) fn neighbor_source<'t>(&self, embedded: &'t [EmbeddedText], texts: usize) -> Result<NeighborSource<'t>, Error> {
         Ok(match &self.source {
             Some((collection, source)) => NeighborSource::Passages {
                 passages: LabeledPassages::find(collection, &labeled_filter(source), texts)?,
@@ -64,9 +64,10 @@ impl LabelSource {
                 multi_label: self.multi_label,
                 owners: HashMap::new(),
             },
-            None => {
-                NeighborSource::Texts { texts: own, labels: own.iter().map(|text| Arc::from(text.labels.as_slice())).collect() }
-            }
+            None => NeighborSource::Texts {
+                texts: embedded,
+                labels: embedded.iter().map(|text| Arc::from(text.labels.as_slice())).collect(),
+            },
         })
     }
 }
@@ -110,8 +111,8 @@ impl NeighborSource<'_> {
         let shown = |neighbor: &LabeledNeighbor| {
             let (id, text, language) = match self {
                 Self::Texts { texts, .. } => {
-                    let own = texts.get(neighbor.location.0 as usize)?;
-                    (None, own.text.clone(), own.language)
+                    let text = texts.get(neighbor.location.0 as usize)?;
+                    (None, text.text.clone(), text.language)
                 }
                 Self::Passages { .. } => {
                     let row = rows.next_if(|row| row.passage.id == neighbor.location)?;
@@ -139,9 +140,9 @@ fn find_labeled_neighbors(
         load_owners(passages, (source, multi_label), owners, &near)?;
         let mut short = Vec::new();
         for (index, near) in waiting.into_iter().zip(near) {
-            let own = inputs[index].document_in(&passages.collection().row.name);
+            let input_document = inputs[index].document_in(&passages.collection().row.name);
             let neighbor = |neighbor: Neighbor| {
-                let owner = owners.get(&neighbor.passage)?.as_ref().filter(|owner| Some(&owner.document) != own)?;
+                let owner = owners.get(&neighbor.passage)?.as_ref().filter(|owner| Some(&owner.document) != input_document)?;
                 let labels = Arc::clone(owner.labels.as_ref()?);
                 Some(LabeledNeighbor { location: neighbor.passage, labels, score: neighbor.score })
             };

@@ -64,8 +64,8 @@ pub(super) async fn inputs_from_documents<E: From<Error>, F: Future<Output = Res
             Some(embedding) => embedding,
             None => embedded.next().ok_or(Error::EncoderAnswers { expected: 1, got: 0 })?.1,
         };
-        let own = Some((collection.clone(), document.id));
-        Ok(PredictionInput { document: own, position: None, language: document.language, embedding })
+        let source = Some((collection.clone(), document.id));
+        Ok(PredictionInput { document: source, position: None, language: document.language, embedding })
     });
     inputs.collect()
 }
@@ -100,10 +100,10 @@ impl SplitTexts {
         let mut embeddings = embeddings.as_slice();
         let mut found = Vec::with_capacity(self.counts.len());
         for (count, language) in self.counts.into_iter().zip(self.languages) {
-            let (own, others) = embeddings.split_at(count);
+            let (vectors, others) = embeddings.split_at(count);
             embeddings = others;
             // If the passages cancel each other out, the first one represents the text.
-            let mean = Embedding::mean(own).or_else(|| own.first().cloned());
+            let mean = Embedding::mean(vectors).or_else(|| vectors.first().cloned());
             found.push((language, mean.ok_or(Error::EncoderAnswers { expected: 1, got: 0 })?));
         }
         Ok(found)

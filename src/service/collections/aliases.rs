@@ -57,12 +57,12 @@ impl Service {
     }
 
     /// Whether the caller may access the collection whose own name this is, by that name or by an alias that leads to it.
-    pub fn may_access_collection(&self, caller: &Caller, own: &CollectionName) -> bool {
-        if caller.may_access(own) {
+    pub fn may_access_collection(&self, caller: &Caller, collection: &CollectionName) -> bool {
+        if caller.may_access(collection) {
             return true;
         }
         let aliases = self.state.aliases.read();
-        caller.collections().is_some_and(|names| names.iter().any(|name| aliases.get(name) == Some(own)))
+        caller.collections().is_some_and(|names| names.iter().any(|name| aliases.get(name) == Some(collection)))
     }
 
     /// Runs a change of names while no other change of names runs.
@@ -83,7 +83,7 @@ impl State {
 
     fn set_alias(&self, alias: &Alias) -> Result<(), Error> {
         self.check_emergency_space()?;
-        let id = self.collections.read().get(&alias.collection).map(|listed| listed.row().id.clone());
+        let id = self.collections.read().get(&alias.collection).map(|entry| entry.row().id.clone());
         let id = id.ok_or_else(|| {
             let name = alias.collection.clone();
             match self.resolve_alias(&name) {

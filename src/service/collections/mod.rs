@@ -14,7 +14,7 @@ use std::sync::Arc;
 use super::blocking::blocking;
 use super::error::Error;
 use super::folders::{AtPath, COLLECTIONS_DIR, sync_dir};
-use super::state::{Listed, Service, State};
+use super::state::{CollectionEntry, Service, State};
 use crate::domain::{
     Caller, Collection, CollectionCounts, CollectionId, CollectionModel, CollectionName, CollectionView, MetadataPath,
     NewCollection, NewSource, Page, PassageBounds, RequestKey, with_causes,
@@ -39,8 +39,8 @@ impl Service {
     pub async fn create_collection(&self, new: NewCollection, request: Option<RequestKey>) -> Result<CollectionView, Error> {
         self.check_running()?;
         let (model, dimension) = self.resolve_source(new.source)?;
-        let whole = PassageBounds::adjacent(self.model().tokens_max);
-        let passages = model.is_some().then(|| new.passages.unwrap_or(whole));
+        let adjacent = PassageBounds::adjacent(self.model().tokens_max);
+        let passages = model.is_some().then(|| new.passages.unwrap_or(adjacent));
         let row = Collection {
             id: CollectionId(new_uuid().to_string()),
             name: new.name,
@@ -67,10 +67,10 @@ impl Service {
     ) -> Result<(Vec<CollectionView>, Option<CollectionName>), Error> {
         let after = page.after.map_or(Bound::Unbounded, Bound::Excluded);
         let size = page.limit.saturating_add(1);
-        let mut found: BTreeMap<CollectionName, Listed> = {
+        let mut found: BTreeMap<CollectionName, CollectionEntry> = {
             let collections = self.state.collections.read();
             let rest = collections.range((after.clone(), Bound::Unbounded)).filter(|(name, _)| caller.may_access(name));
-            rest.take(size).map(|(name, listed)| (name.clone(), listed.clone())).collect()
+            rest.take(size).map(|(name, entry)| (name.clone(), entry.clone())).collect()
         };
         for alias in self.aliases_of_restricted(caller, after, size) {
             // The alias may have been deleted in the meantime.
@@ -82,10 +82,10 @@ impl Service {
         let next = if more { found.keys().take(page.limit).next_back().cloned() } else { None };
         let views = blocking(move || {
             let mut views = Vec::with_capacity(found.len().min(page.limit));
-            for (name, listed) in found.into_iter().take(page.limit) {
-                let mut view = match listed {
-                    Listed::Broken(broken) => broken.view(),
-                    Listed::Open(collection) => match view(&collection) {
+            for (name, entry) in found.into_iter().take(page.limit) {
+                let mut view = match entry {
+                    CollectionEntry::Broken(broken) => broken.view(),
+                    CollectionEntry::Open(collection) => match view(&collection) {
                         Ok(view) => view,
                         Err(error) if collection.failed_by_deletion(&error) => continue,
                         Err(error) => return Err(error),
@@ -101,8 +101,8 @@ impl Service {
 
     pub async fn get_collection(&self, name: &CollectionName) -> Result<CollectionView, Error> {
         match self.state.find(name)? {
-            Listed::Open(collection) => collection.read(|collection| view(collection)).await,
-            Listed::Broken(broken) => Ok(broken.view()),
+            CollectionEntry::Open(collection) => collection.read(|collection| view(collection)).await,
+            CollectionEntry::Broken(broken) => Ok(broken.view()),
         }
     }
 
@@ -139,8 +139,8 @@ impl State {
         let Some(request) = request else { return Ok(None) };
         let Some(id) = self.catalog.find_created_by(request, now_ms())? else { return Ok(None) };
         match self.find_by_id(&id) {
-            Some(Listed::Open(collection)) => view(&collection).map(Some),
-            Some(Listed::Broken(broken)) => Ok(Some(broken.view())),
+            Some(CollectionEntry::Open(collection)) => view(&collection).map(Some),
+            Some(CollectionEntry::Broken(broken)) => Ok(Some(broken.view())),
             None if self.is_behind(CatalogPart::Names)? => Err(StoreError::CatalogChanged.into()),
             None => Err(Error::CreatedAndGone { key: request.key().to_owned() }),
         }
@@ -222,7 +222,7 @@ impl State {
             StoreError::CollectionExists { .. } => Error::CollectionExists { name: row.name.clone() },
             other => other.into(),
         })?;
-        self.collections.write().insert(row.name.clone(), Listed::Open(Arc::clone(collection)));
+        self.collections.write().insert(row.name.clone(), CollectionEntry::Open(Arc::clone(collection)));
         Ok(None)
     }
 
@@ -230,14 +230,14 @@ impl State {
         let unregistered =
             self.change_catalog(CatalogPart::Names, || self.emergency_space.retry_on_full_disk(|| self.unregister(name)))?;
         match unregistered {
-            Listed::Open(collection) => {
+            CollectionEntry::Open(collection) => {
                 tracing::info!(collection = %name, id = %collection.row.id, "collection deleted");
                 if let Err(error) = collection.destroy() {
                     let (collection, error) = (name, with_causes(&error));
                     tracing::warn!(%collection, error, "cannot remove a deleted collection's folder; the next start tries again");
                 }
             }
-            Listed::Broken(broken) => {
+            CollectionEntry::Broken(broken) => {
                 tracing::info!(collection = %name, id = %broken.row.id, "deleted a damaged collection");
                 self.remove_broken_folder(&broken.row);
             }
@@ -248,20 +248,20 @@ impl State {
     }
 
     /// Removes a collection from the catalog and returns it.
-    fn unregister(&self, name: &CollectionName) -> Result<Listed, Error> {
+    fn unregister(&self, name: &CollectionName) -> Result<CollectionEntry, Error> {
         if let Some(collection) = self.resolve_alias(name) {
             return Err(Error::AliasExists { name: name.clone(), collection });
         }
-        let listed = self.collections.read().get(name).cloned();
-        let listed = listed.ok_or_else(|| Error::CollectionNotFound { name: name.clone() })?;
-        let folder = self.collections_dir().join(&listed.row().id.0);
+        let entry = self.collections.read().get(name).cloned();
+        let entry = entry.ok_or_else(|| Error::CollectionNotFound { name: name.clone() })?;
+        let folder = self.collections_dir().join(&entry.row().id.0);
         orphaned::with_garbage_marks(&[folder], || Ok(self.catalog.delete(name)?))?;
         self.collections.write().remove(name);
-        if let Some(collection) = listed.open() {
+        if let Some(collection) = entry.open() {
             collection.mark_deleted();
         }
-        self.aliases.write().retain(|_, own| own != name);
-        Ok(listed)
+        self.aliases.write().retain(|_, target| target != name);
+        Ok(entry)
     }
 
     /// Removes the folder of a collection that could not be opened and is no longer in the catalog.
@@ -343,7 +343,7 @@ impl State {
     /// long as the model can read.
     fn with_passages(&self, mut row: Collection) -> Collection {
         let loaded = self.embedder.model();
-        if row.model.as_ref().is_some_and(|own| own.fingerprint == loaded.fingerprint) {
+        if row.model.as_ref().is_some_and(|current| current.fingerprint == loaded.fingerprint) {
             row.passages.get_or_insert(PassageBounds::adjacent(loaded.tokens_max));
         }
         row

@@ -134,7 +134,7 @@ impl JobContext {
         waiting: &'static str,
         work: impl Fn(Arc<OpenCollection>) -> BoxFuture<'c, Result<(), JobError>>,
     ) -> Result<(), JobError> {
-        let (mut failures, mut reached) = (0, 0);
+        let (mut failures, mut checkpoint) = (0, 0);
         let ended = loop {
             match work(Arc::clone(&collection)).await {
                 Err(JobError::Failed(Error::Store(StoreError::Replaced))) => {
@@ -144,8 +144,8 @@ impl JobContext {
                     if error.code() == Code::StorageUnavailable && !collection.failed_by_deletion(&error) =>
                 {
                     let done = self.job.progress().0.done;
-                    failures = if done > reached { 0 } else { failures };
-                    reached = done;
+                    failures = if done > checkpoint { 0 } else { failures };
+                    checkpoint = done;
                     self.wait_for_storage(waiting, failures, &error).await?;
                     failures += 1;
                 }

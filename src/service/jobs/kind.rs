@@ -136,8 +136,8 @@ pub(super) fn is_done<J: JobKind>(state: &State, job: &Job) -> Result<bool, Erro
 
 /// Returns the job with its progress and details by its last checkpoint, if it has one.
 pub(super) fn at_checkpoint<J: JobKind>(state: &State, job: &Job) -> Result<Job, Error> {
-    let reached = J::at_checkpoint(state, &job.id, &stored::read(&job.id, &job.request)?)?;
-    Ok(reached.map_or_else(
+    let checkpoint = J::at_checkpoint(state, &job.id, &stored::read(&job.id, &job.request)?)?;
+    Ok(checkpoint.map_or_else(
         || job.clone(),
         |(done, details)| {
             let progress = JobProgress { done, ..job.progress };

@@ -104,8 +104,8 @@ impl Service {
     pub async fn list_jobs(&self, mut filter: JobFilter, page: Page<JobId>) -> Result<(Vec<Job>, Option<JobId>), Error> {
         // A job has its collection's own name. One that an earlier version accepted may have an alias.
         if let Some(names) = &mut filter.collections {
-            let own: Vec<_> = names.iter().filter_map(|name| self.state.resolve_alias(name)).collect();
-            names.extend(own);
+            let resolved: Vec<_> = names.iter().filter_map(|name| self.state.resolve_alias(name)).collect();
+            names.extend(resolved);
         }
         self.state
             .run(move |state| {

@@ -111,8 +111,8 @@ impl Jobs {
             job.wake.notify_one();
             return None;
         }
-        let at = lists.waiting.iter().position(|job| job.id == *id)?;
-        let job = lists.waiting.remove(at)?;
+        let index = lists.waiting.iter().position(|job| job.id == *id)?;
+        let job = lists.waiting.remove(index)?;
         job.canceled.store(true, Ordering::Release);
         Some(job)
     }
@@ -241,8 +241,8 @@ impl RunningJob {
     pub(crate) fn progress(&self) -> (JobProgress, Metadata) {
         let progress = self.progress.borrow().clone();
         let Progress { done, total, unit, details, started } = progress;
-        let rate = started.and_then(|(at, before)| {
-            let seconds = at.elapsed().as_secs_f64();
+        let rate = started.and_then(|(time, before)| {
+            let seconds = time.elapsed().as_secs_f64();
             (done > before && seconds > 0.0).then(|| (done - before) as f64 / seconds)
         });
         let eta_s = rate.map(|rate| total.saturating_sub(done) as f64 / rate);

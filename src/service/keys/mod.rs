@@ -172,7 +172,7 @@ fn outdated_keys<'a>(keys: impl Iterator<Item = &'a Key>, limit: usize, now_ms: 
     }
     let mut expired: Vec<(Option<i64>, &KeyId)> = expired.into_iter().map(|key| (key.expires_at_ms, &key.id)).collect();
     expired.sort_unstable();
-    let long_ago = expired.partition_point(|(at, _)| *at <= Some(now_ms - EXPIRED_KEPT_MS));
+    let long_ago = expired.partition_point(|(expired_at, _)| *expired_at <= Some(now_ms - EXPIRED_KEPT_MS));
     let too_many = (expired.len() + valid.len() + 1).saturating_sub(limit);
     Ok(expired.into_iter().take(long_ago.max(too_many)).map(|(_, id)| id.clone()).collect())
 }

@@ -59,12 +59,12 @@ impl Steps<'_> {
 
 /// Compares some sentences of `other` with all sentences of `corpus`, which is loaded.
 fn compare(loaded: &LoadedSet, (corpus, other): (&Corpus, &Corpus), range: Range<usize>) -> Result<(Block, Nearest), Error> {
-    let (at, block) = (range.start / BLOCK_SENTENCES, block(other, range)?);
+    let (step, block) = (range.start / BLOCK_SENTENCES, block(other, range)?);
     let overlap = corpus.shares_collection_with(other);
     let same_passage =
         |read, loaded| corpus.is_same_passage(corpus.first_position(loaded), other, other.first_position(read) as usize);
     let skip = |read, loaded| corpus.is_excluded(loaded, other, read) || (overlap && same_passage(read, loaded));
-    let nearest = loaded.compare(at, &block, skip)?;
+    let nearest = loaded.compare(step, &block, skip)?;
     Ok((block, nearest))
 }
 

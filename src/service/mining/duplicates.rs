@@ -201,7 +201,8 @@ fn write(context: &JobContext, mut file: ResultsFile, clusters: &Clusters, corpu
         context.check_not_stopped()?;
         let sentences = corpus.mined_sentences(cluster.members)?;
         let representative = cluster.members.iter().position(|member| *member == cluster.representative);
-        let representative = representative.and_then(|at| sentences[at].as_ref()).or_else(|| sentences.iter().flatten().next());
+        let representative =
+            representative.and_then(|index| sentences[index].as_ref()).or_else(|| sentences.iter().flatten().next());
         let Some(representative) = representative.map(|sentence| sentence.id.clone()) else { continue };
         let members: Vec<_> = sentences.into_iter().flatten().collect();
         if members.len() < 2 {

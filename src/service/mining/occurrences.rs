@@ -106,9 +106,9 @@ impl<'a> Occurrences<'a> {
     fn add(&mut self, (number, language): (u32, Option<Language>), positions: impl Iterator<Item = u32>) {
         let begin = self.sorted.len();
         self.sorted.extend(positions);
-        let own = &self.sorted[begin..];
-        let first = own[0];
-        let second = own.iter().copied().find(|position| self.may_pair(first, *position));
+        let rest = &self.sorted[begin..];
+        let first = rest[0];
+        let second = rest.iter().copied().find(|position| self.may_pair(first, *position));
         self.groups.push(Group { number, language, first, second, positions: begin..self.sorted.len() });
     }
 
@@ -158,9 +158,9 @@ impl<'a> Occurrences<'a> {
             Some((group, neighbor, cosine, self.group(self.key(neighbor)?)?))
         });
         found.flat_map(move |(group, neighbor, cosine, beside)| {
-            let (own, beside) = (self.positions(group), self.positions(beside));
-            let clusters = (own.len() + beside.len()).div_ceil(self.size_max).min(own.len()).min(beside.len());
-            own.iter().zip(beside[..clusters].iter().cycle()).skip(1).map(move |(&position, &other)| {
+            let (positions, beside) = (self.positions(group), self.positions(beside));
+            let clusters = (positions.len() + beside.len()).div_ceil(self.size_max).min(positions.len()).min(beside.len());
+            positions.iter().zip(beside[..clusters].iter().cycle()).skip(1).map(move |(&position, &other)| {
                 let other = if self.may_pair(other, position) { other } else { neighbor };
                 (other, position, cosine)
             })
@@ -197,8 +197,8 @@ impl<'a> Occurrences<'a> {
 
     /// Returns the first group of a text.
     fn group(&self, key: (u32, Option<Language>)) -> Option<&Group> {
-        let at = self.groups.partition_point(|group| (group.number, group.language) < key);
-        self.groups.get(at).filter(|group| (group.number, group.language) == key)
+        let index = self.groups.partition_point(|group| (group.number, group.language) < key);
+        self.groups.get(index).filter(|group| (group.number, group.language) == key)
     }
 
     fn positions(&self, group: &Group) -> &[u32] {

@@ -100,8 +100,8 @@ fn trial(from: &Corpus, to: &Corpus, per_query: usize, exclusion: &Exclusion) ->
     let count = from.sentences().min(TRIAL_QUERIES);
     let parts = in_parallel(0..count, QUERIES_PER_PART / 4, parallelism(), |part| {
         let mut queries = Vec::with_capacity(part.len());
-        for at in part {
-            let number = at * from.sentences() / count;
+        for index in part {
+            let number = index * from.sentences() / count;
             queries.extend(from.embeddings(number..number + 1)?);
         }
         let search_with = |ef| search(from, to, queries.clone(), (per_query, ef), exclusion);
@@ -119,11 +119,11 @@ fn trial(from: &Corpus, to: &Corpus, per_query: usize, exclusion: &Exclusion) ->
         Ok::<_, Error>((wanted.iter().map(HashSet::len).sum::<usize>(), hits))
     })?;
     let wanted: usize = parts.iter().map(|(wanted, _)| wanted).sum();
-    let enough = |at: &usize| {
-        let hits: usize = parts.iter().map(|(_, hits)| hits[*at]).sum();
+    let enough = |index: &usize| {
+        let hits: usize = parts.iter().map(|(_, hits)| hits[*index]).sum();
         hits as f64 >= RECALL_MIN * wanted as f64
     };
-    let at = (0..EFS.len()).find(enough).unwrap_or(EFS.len() - 1);
-    tracing::debug!(ef = EFS[at], "chose the search width of mining");
-    Ok(EFS[at])
+    let index = (0..EFS.len()).find(enough).unwrap_or(EFS.len() - 1);
+    tracing::debug!(ef = EFS[index], "chose the search width of mining");
+    Ok(EFS[index])
 }

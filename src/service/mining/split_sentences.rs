@@ -35,11 +35,11 @@ pub(crate) fn split_documents(
     for some in firsts.chunks(DOCUMENTS_PER_READ) {
         for row in collection.with_store(|store| store.passages(some, PassageParts::TEXT))? {
             let text = row.text.unwrap_or_default();
-            let (mut reached, mut characters) = (0, 0);
+            let (mut end_of_last, mut characters) = (0, 0);
             for span in sentence_spans(&text) {
-                let start = characters + text[reached..span.start].chars().count();
+                let start = characters + text[end_of_last..span.start].chars().count();
                 let end = start + text[span.clone()].chars().count();
-                (reached, characters) = (span.end, end);
+                (end_of_last, characters) = (span.end, end);
                 let (id, language) = (row.document.id.as_str().to_owned(), row.document.language);
                 let sentence = MinedSentence { id, language, text: text[span].to_owned(), start: Some(start), end: Some(end) };
                 let sentence = SplitSentence { document: row.passage.id.0.cast_signed(), sentence };

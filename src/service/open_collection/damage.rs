@@ -124,24 +124,24 @@ impl OpenCollection {
             }
         }
         // Reading after `failed` fails; reading after `reached` does not.
-        let (mut failed, mut reached) = (after, after);
+        let (mut failed, mut readable) = (after, after);
         loop {
             let skipped = failed - after;
-            reached = reached.saturating_add(if skipped < SINGLE_STEPS { 1 } else { skipped });
-            match try_read(reached, 1)? {
+            readable = readable.saturating_add(if skipped < SINGLE_STEPS { 1 } else { skipped });
+            match try_read(readable, 1)? {
                 Ok(_) => break,
                 Err(error) if skipped > UNREADABLE_MAX => return Err(error.into()),
-                Err(_) => failed = reached,
+                Err(_) => failed = readable,
             }
         }
-        while reached - failed > 1 {
-            let middle = failed + (reached - failed) / 2;
+        while readable - failed > 1 {
+            let middle = failed + (readable - failed) / 2;
             match try_read(middle, 1)? {
-                Ok(_) => reached = middle,
+                Ok(_) => readable = middle,
                 Err(_) => failed = middle,
             }
         }
-        self.read_past_damage(reached, limit, read)
+        self.read_past_damage(readable, limit, read)
     }
 
     pub(crate) fn record_recovery(&self, failure: Option<&Error>) {

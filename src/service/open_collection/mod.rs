@@ -288,8 +288,10 @@ impl OpenCollection {
 
     /// Checks that embeddings by `model` may be stored and compared here. A collection of callers' own vectors accepts any.
     pub(crate) fn check_model(&self, model: &ModelInfo) -> Result<(), Error> {
-        let Some(own) = self.row.model.as_ref().filter(|own| own.fingerprint != model.fingerprint) else { return Ok(()) };
-        Err(Error::ModelMismatch { collection: self.row.name.clone(), expected: own.clone(), loaded: model.into() })
+        let Some(expected) = self.row.model.as_ref().filter(|expected| expected.fingerprint != model.fingerprint) else {
+            return Ok(());
+        };
+        Err(Error::ModelMismatch { collection: self.row.name.clone(), expected: expected.clone(), loaded: model.into() })
     }
 
     /// Applies the store's changes to the index. Does nothing during recovery, which applies them itself.
@@ -312,9 +314,9 @@ impl OpenCollection {
     pub(crate) fn apply_some(&self, index: &Index, applied: &mut Applied) -> Result<bool, Error> {
         let store = &self.embedded()?.store;
         let changes = self.read_with_repair(|| store.changes(applied.sequence, CHANGES_PER_READ))?;
-        let taken = changes.len();
+        let count = changes.len();
         self.apply_read(index, applied, changes)?;
-        Ok(taken == CHANGES_PER_READ)
+        Ok(count == CHANGES_PER_READ)
     }
 
     /// Like `apply_some`, but leaves out changes that cannot be read.
@@ -329,10 +331,10 @@ impl OpenCollection {
 
     /// Applies changes that were read after `applied` to `index`, and advances `applied`.
     fn apply_read(&self, index: &Index, applied: &mut Applied, changes: Vec<(Sequence, Change)>) -> Result<(), Error> {
-        let Some(&(reached, _)) = changes.last() else { return Ok(()) };
+        let Some(&(last, _)) = changes.last() else { return Ok(()) };
         applied.unsaved += changes.len() as u64;
         apply_batch(index, changes)?;
-        applied.sequence = reached;
+        applied.sequence = last;
         self.changed.notify_one();
         Ok(())
     }

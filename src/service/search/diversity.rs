@@ -76,8 +76,8 @@ fn diversified(
             (1.0 - diversity) * relevances[index] - diversity * nearest.unwrap_or_default()
         };
         // `max_by` returns the last of equal elements, so reverse them to get the first.
-        let (at, _) = left.iter().map(marginal).enumerate().rev().max_by(|a, b| a.1.total_cmp(&b.1))?;
-        let next = left.remove(at);
+        let (index, _) = left.iter().map(marginal).enumerate().rev().max_by(|a, b| a.1.total_cmp(&b.1))?;
+        let next = left.remove(index);
         for (index, nearest) in &mut left {
             let similarity = similar(*index, next.0);
             *nearest = Some(nearest.map_or(similarity, |nearest| nearest.max(similarity)));

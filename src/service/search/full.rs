@@ -39,7 +39,7 @@ const SCANNED_MAX: usize = 200_000;
 
 /// What the lists say about a passage.
 #[derive(Debug, Clone, Default)]
-struct ListedPassage {
+struct PassageCandidate {
     /// Its ranks in the lists that have it.
     ranks: HitRanks,
     /// The similarity of the embeddings, by the collection's metric.
@@ -60,7 +60,7 @@ struct Passages {
 
 pub(super) struct RankedPassage {
     pub(super) passage: PassageId,
-    listed: ListedPassage,
+    candidate: PassageCandidate,
     late: Option<f32>,
     /// The share of the query's words that it has.
     pub(super) translated: f32,
@@ -70,7 +70,7 @@ pub(super) struct RankedPassage {
 impl RankedPassage {
     /// Returns its relevance and its ranks, with the final score of late interaction in place of the estimate.
     fn with_ranks(self) -> (Neighbor, HitRanks) {
-        let mut ranks = self.listed.ranks;
+        let mut ranks = self.candidate.ranks;
         if let Some((ranked, late)) = ranks.late.as_mut().zip(self.late) {
             ranked.score = late;
         }
@@ -103,19 +103,19 @@ struct ModelScores<'i> {
 
 impl ModelScores<'_> {
     /// Returns the late interaction score of a passage with these tokens, or its estimate.
-    fn late_score(&self, passage: PassageId, own: &[u16]) -> Option<f32> {
+    fn late_score(&self, passage: PassageId, tokens: &[u16]) -> Option<f32> {
         match &self.estimates {
             Some(estimates) => Some(estimates.get(self.tokens, passage)),
-            None => self.question.as_ref().map(|question| question.score(own, &self.partial_tokens(passage, own))),
+            None => self.question.as_ref().map(|question| question.score(tokens, &self.partial_tokens(passage, tokens))),
         }
     }
 
     /// Returns the tokens of a passage that depend on a word of the question, if the passage has neither this word nor others
     /// that mean the same, so that it only has the tokens in other words.
-    fn partial_tokens(&self, passage: PassageId, own: &[u16]) -> Vec<u16> {
+    fn partial_tokens(&self, passage: PassageId, tokens: &[u16]) -> Vec<u16> {
         let lacks = |postings: &Vec<u32>| self.words.has_any(passage, postings) == Some(false);
         let is_partial = |dependence: &&Dependence| {
-            own.binary_search(&dependence.token).is_ok()
+            tokens.binary_search(&dependence.token).is_ok()
                 && dependence.shorter.is_none_or(|shorter| self.words.has_word(passage, shorter) == Some(true))
                 && dependence.meanings.as_ref().is_none_or(lacks)
                 && !self.literal.0.has(dependence.word, passage)
@@ -167,9 +167,9 @@ impl Plan<'_> {
     /// Collects and ranks the passages of all lists, with up to `limit` passages per list.
     fn rank_passages(&self, filter: &SearchFilter, limit: usize, literal: &LiteralMatches) -> Result<Passages, Error> {
         let (collection, resolved) = (self.collection, &*self.resolved);
-        let mut listed: FxHashMap<PassageId, ListedPassage> = FxHashMap::default();
-        let (mut exhausted, method) = self.list_nearest(filter, limit, &mut listed)?;
-        exhausted &= self.list_lexical(filter, limit, &mut listed)?;
+        let mut candidates: FxHashMap<PassageId, PassageCandidate> = FxHashMap::default();
+        let (mut exhausted, method) = self.list_nearest(filter, limit, &mut candidates)?;
+        exhausted &= self.list_lexical(filter, limit, &mut candidates)?;
         let scope = self.scope(filter);
         let set = (!scope.is_all()).then(|| collection.store.passages_in(scope)).transpose()?;
         let ModelEvidence { scorer, translations } = self.evidence;
@@ -181,7 +181,7 @@ impl Plan<'_> {
                 let late = estimates.nearest(tokens, limit, accept);
                 exhausted &= late.len() < limit;
                 for (rank, (passage, score)) in (1..).zip(late) {
-                    listed.entry(passage).or_default().ranks.late = Some(RankedScore { rank, score });
+                    candidates.entry(passage).or_default().ranks.late = Some(RankedScore { rank, score });
                 }
             }
             let translated = translations.map(|translations| words.scores(&resolved.words, question.as_ref(), translations));
@@ -193,33 +193,33 @@ impl Plan<'_> {
                     titled = self.passages_titled_as_query(accept)?;
                 }
                 for (rank, (passage, score)) in (1..).zip(found) {
-                    listed.entry(passage).or_default().ranks.translated = Some(RankedScore { rank, score });
+                    candidates.entry(passage).or_default().ranks.translated = Some(RankedScore { rank, score });
                 }
             }
             let score = |passage| translated.as_ref().map_or(0.0, |scores| words.score(scores, passage));
             let (found, all) = literal.passages(limit, accept, score);
             exhausted &= all;
             for passage in found.into_iter().chain(titled.iter().copied()) {
-                listed.entry(passage).or_default();
+                candidates.entry(passage).or_default();
             }
             if let Some(embedding) = &resolved.embedding {
-                self.compare(embedding, &mut listed)?;
+                self.compare(embedding, &mut candidates)?;
             }
             let compared = limit.div_ceil(COMPARED_PART).max(COMPARED_MIN);
-            let all_compared = listed.len() <= compared || estimates.is_none();
+            let all_compared = candidates.len() <= compared || estimates.is_none();
             let shares = literal.shares(translated.as_ref());
             let dependent_tokens = translated.as_ref().map_or_else(Vec::new, |scores| self.dependences(words, scores, literal));
             let mut model =
                 ModelScores { tokens, words, translated, estimates, question, dependent_tokens, literal: (literal, shares) };
-            let mut listed: Vec<(PassageId, ListedPassage)> = listed.into_iter().collect();
+            let mut candidates: Vec<(PassageId, PassageCandidate)> = candidates.into_iter().collect();
             if !all_compared {
-                let best = self.rank(listed.into_iter(), &model).into_iter().enumerate();
-                let kept =
+                let best = self.rank(candidates.into_iter(), &model).into_iter().enumerate();
+                let best =
                     best.filter(|(position, ranked_passage)| *position < compared || titled.contains(&ranked_passage.passage));
-                listed = kept.map(|(_, ranked_passage)| (ranked_passage.passage, ranked_passage.listed)).collect();
+                candidates = best.map(|(_, ranked_passage)| (ranked_passage.passage, ranked_passage.candidate)).collect();
             }
-            model.compare(listed.iter().map(|(passage, _)| *passage))?;
-            let ranked = self.rank(listed.into_iter(), &model);
+            model.compare(candidates.iter().map(|(passage, _)| *passage))?;
+            let ranked = self.rank(candidates.into_iter(), &model);
             let words = model.translated.map_or_else(Vec::new, WordScores::into_significant_words);
             let matcher = QueryMatcher { question: model.question, words, terms: literal.terms.clone() };
             Ok::<_, Error>((ranked, matcher, all_compared, titled))
@@ -254,14 +254,14 @@ impl Plan<'_> {
         &self,
         filter: &SearchFilter,
         limit: usize,
-        listed: &mut FxHashMap<PassageId, ListedPassage>,
+        candidates: &mut FxHashMap<PassageId, PassageCandidate>,
     ) -> Result<(bool, Option<DenseMethod>), Error> {
         let Some(embedding) = &self.resolved.embedding else { return Ok((true, None)) };
         let search = NearestSearch { rough: self.compares_listed(), ..self.nearest_query(embedding, limit, filter) };
         let nearest = self.collection.store.nearest(&search)?;
         let exhausted = nearest.neighbors.len() < limit;
         for (rank, Neighbor { passage, score }) in (1..).zip(nearest.neighbors) {
-            listed.entry(passage).or_default().ranks.dense = Some(RankedScore { rank, score });
+            candidates.entry(passage).or_default().ranks.dense = Some(RankedScore { rank, score });
         }
         Ok((exhausted, Some(nearest.method)))
     }
@@ -271,7 +271,7 @@ impl Plan<'_> {
         &self,
         filter: &SearchFilter,
         limit: usize,
-        listed: &mut FxHashMap<PassageId, ListedPassage>,
+        candidates: &mut FxHashMap<PassageId, PassageCandidate>,
     ) -> Result<bool, Error> {
         let Some(terms) = &self.resolved.terms else { return Ok(true) };
         // Without such a list, only checks that passages have their terms.
@@ -281,7 +281,7 @@ impl Plan<'_> {
         let lexical = lexical.map_err(|error| self.add_preparation_progress(error))?;
         let exhausted = lexical.len() < limit;
         for (rank, (passage, score)) in (1..).zip(lexical) {
-            listed.entry(passage).or_default().ranks.lexical = Some(RankedScore { rank, score });
+            candidates.entry(passage).or_default().ranks.lexical = Some(RankedScore { rank, score });
         }
         Ok(exhausted)
     }
@@ -303,13 +303,13 @@ impl Plan<'_> {
 
     /// Sets the similarity of every listed passage from the same values, because relevance must not depend on which list has
     /// the passage. Unless the request wants a more exact comparison, the ranks of the nearest embeddings follow from it, too.
-    fn compare(&self, embedding: &Embedding, listed: &mut FxHashMap<PassageId, ListedPassage>) -> Result<(), Error> {
-        let all: PassageSet = listed.keys().copied().collect();
+    fn compare(&self, embedding: &Embedding, candidates: &mut FxHashMap<PassageId, PassageCandidate>) -> Result<(), Error> {
+        let all: PassageSet = candidates.keys().copied().collect();
         let (ranks_follow, mut rank) = (self.compares_listed(), 1);
         for neighbor in self.collection.store.compare(embedding, &all)? {
-            if let Some(listed) = listed.get_mut(&neighbor.passage) {
-                listed.similarity = Some(neighbor.score);
-                if let (Some(ranked), true) = (&mut listed.ranks.dense, ranks_follow) {
+            if let Some(candidate) = candidates.get_mut(&neighbor.passage) {
+                candidate.similarity = Some(neighbor.score);
+                if let (Some(ranked), true) = (&mut candidate.ranks.dense, ranks_follow) {
                     (rank, *ranked) = (rank + 1, RankedScore { rank, score: neighbor.score });
                 }
             }
@@ -318,22 +318,26 @@ impl Plan<'_> {
     }
 
     /// Computes the relevance of each passage. Sorts by relevance, best first, and among equal passages the older first.
-    fn rank(&self, listed: impl Iterator<Item = (PassageId, ListedPassage)>, model: &ModelScores<'_>) -> Vec<RankedPassage> {
+    fn rank(
+        &self,
+        candidates: impl Iterator<Item = (PassageId, PassageCandidate)>,
+        model: &ModelScores<'_>,
+    ) -> Vec<RankedPassage> {
         let terms = self.resolved.terms.as_ref().map_or(0, QueryTerms::scored);
         let passages = self.collection.store.searchable().unwrap_or(0);
         let metric = self.collection.row.metric;
         let weights = self.evidence.scorer.map(TokenScorer::relevance).unwrap_or_default();
-        let ranked_passages = listed.map(|(passage, listed)| {
-            let own = model.tokens.get(passage).unwrap_or_default();
-            let late = model.late_score(passage, own);
+        let ranked_passages = candidates.map(|(passage, candidate)| {
+            let tokens = model.tokens.get(passage).unwrap_or_default();
+            let late = model.late_score(passage, tokens);
             let evidence = Evidence {
-                dense: listed.similarity.map_or(0.0, |score| cosine(metric, score)),
+                dense: candidate.similarity.map_or(0.0, |score| cosine(metric, score)),
                 late,
-                lexical: listed.ranks.lexical.map_or(0.0, |ranked| lexical_share(ranked.score, terms, passages)),
+                lexical: candidate.ranks.lexical.map_or(0.0, |ranked| lexical_share(ranked.score, terms, passages)),
                 translated: model.translated_score(passage),
-                tokens: own.len(),
+                tokens: tokens.len(),
             };
-            RankedPassage { passage, listed, late, translated: evidence.translated, relevance: evidence.relevance(&weights) }
+            RankedPassage { passage, candidate, late, translated: evidence.translated, relevance: evidence.relevance(&weights) }
         });
         let mut ranked_passages: Vec<_> = ranked_passages.collect();
         sort(&mut ranked_passages);

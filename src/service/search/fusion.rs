@@ -148,14 +148,14 @@ mod tests {
 
     #[test]
     fn a_fused_document_keeps_the_passage_of_its_higher_rank() {
-        let at = |rank| Some(RankedScore { rank, score: 0.5 });
-        let mut of_words = candidate(7, "", 0.5, HitRanks { lexical: at(1), ..HitRanks::default() });
-        let of_meaning = candidate(9, "", 0.5, HitRanks { dense: at(2), ..HitRanks::default() });
+        let at_rank = |rank| Some(RankedScore { rank, score: 0.5 });
+        let mut of_words = candidate(7, "", 0.5, HitRanks { lexical: at_rank(1), ..HitRanks::default() });
+        let of_meaning = candidate(9, "", 0.5, HitRanks { dense: at_rank(2), ..HitRanks::default() });
         of_words.document = of_meaning.document.clone();
         let found = fuse(vec![of_meaning], vec![of_words], &Fusion::default());
         assert_eq!(
             (found.len(), found[0].passage, found[0].ranks.clone()),
-            (1, PassageId(7), HitRanks { dense: at(2), lexical: at(1), ..HitRanks::default() })
+            (1, PassageId(7), HitRanks { dense: at_rank(2), lexical: at_rank(1), ..HitRanks::default() })
         );
     }
 

@@ -33,10 +33,10 @@ pub(super) fn collapse(
 
 fn keep_first(mut candidates: Vec<Candidate>, values: &HashMap<PassageId, Value>, size: usize) -> Vec<Candidate> {
     // Counts by the JSON of the value, so that the number 1 and the text "1" are different groups.
-    let mut taken: HashMap<String, usize> = HashMap::new();
+    let mut counts: HashMap<String, usize> = HashMap::new();
     candidates.retain_mut(|candidate| {
         let Some(value) = values.get(&candidate.passage) else { return true };
-        let count = taken.entry(value.to_string()).or_default();
+        let count = counts.entry(value.to_string()).or_default();
         *count += 1;
         candidate.group = Some(value.as_str().map_or_else(|| value.to_string(), str::to_owned));
         *count <= size

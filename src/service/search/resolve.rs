@@ -191,8 +191,9 @@ fn stemming_language(
         Some(languages) if !languages.is_empty() => languages.clone(),
         _ => collection.store.counts()?.languages.into_iter().filter_map(|(language, _)| language).collect(),
     };
-    let own = embedder.detect(query).map(|detected| detected.language).filter(|own| languages.contains(own));
-    Ok(own.or(languages.first().copied()))
+    let detected_language =
+        embedder.detect(query).map(|detected| detected.language).filter(|language| languages.contains(language));
+    Ok(detected_language.or(languages.first().copied()))
 }
 
 /// Computes the mean of the examples, or zeros if there are none.

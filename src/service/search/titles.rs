@@ -93,29 +93,29 @@ impl Plan<'_> {
         let fitting: Vec<PassageId> = fitting.into_iter().map(|(passage, _)| passage).collect();
         let documents = store.documents_of(&fitting)?;
         let (mut left, mut wanted, mut seen) = (TITLED_BYTES_MAX, Vec::new(), FxHashSet::default());
-        for listed in documents.iter().filter(|listed| seen.insert(listed.key)) {
-            let bytes = bytes[&listed.passage];
+        for document in documents.iter().filter(|document| seen.insert(document.key)) {
+            let bytes = bytes[&document.passage];
             // The first one is read in any case.
             if wanted.is_empty() || bytes <= left {
                 left = left.saturating_sub(bytes);
-                wanted.push(listed.passage);
+                wanted.push(document.passage);
             }
         }
         let rows = store.passages(&wanted, PassageParts::TITLE)?.into_iter();
         let factors: FxHashMap<DocumentId, f64> =
             rows.filter_map(|row| Some((row.document.id, self.title_factor(&row.title?, row.document.language)?))).collect();
-        Ok(documents.into_iter().filter_map(|listed| Some((listed.passage, *factors.get(&listed.document)?))).collect())
+        Ok(documents.into_iter().filter_map(|document| Some((document.passage, *factors.get(&document.document)?))).collect())
     }
 
     /// Returns the factor of the odds of a document with this title, in this language.
     fn title_factor(&self, title: &str, language: Option<Language>) -> Option<f64> {
         let (titles, title) = (&self.resolved.plain_titles, plain_title(title));
         // The whole query comes first.
-        if let Some(index) = titles.iter().position(|own| *own == title) {
+        if let Some(index) = titles.iter().position(|other| *other == title) {
             return Some(TITLE_ODDS.powi((titles.len() - index + 1) as i32));
         }
         let stems = |text: &str| stemmed_title(text, language);
-        let has = |own: &String| is_part_of_title(own, &title) || is_part_of_title(&stems(own), &stems(&title));
+        let has = |other: &String| is_part_of_title(other, &title) || is_part_of_title(&stems(other), &stems(&title));
         titles.iter().any(has).then_some(TITLE_ODDS)
     }
 }

@@ -31,13 +31,13 @@ pub(super) fn with_tokens<T>(
 /// it takes much memory.
 fn read_changes(collection: &OpenCollection, translations: Option<&Translations>, now: Sequence) -> Result<(), Error> {
     let _turn = collection.tokens.reading.lock();
-    let (reached, filled) = {
+    let (sequence, filled) = {
         let state = collection.tokens.read();
         (state.known.as_ref().map(|known| known.sequence), state.filled)
     };
-    if reached < Some(now) {
+    if sequence < Some(now) {
         // Later searches need them, too, even if this one's caller is gone.
-        let changes = with_caller(None, || collection.store.token_changes(reached, translations.is_some()))?;
+        let changes = with_caller(None, || collection.store.token_changes(sequence, translations.is_some()))?;
         collection.tokens.apply(changes, filled, translations);
     }
     Ok(())
@@ -68,6 +68,6 @@ pub(in crate::service) fn fill(collection: &OpenCollection, embedder: &Embedder)
 
 /// Returns the loaded model's scorer if the collection is of that model.
 pub(super) fn scorer_of<'e>(collection: &OpenCollection, embedder: &'e Embedder) -> Option<&'e TokenScorer> {
-    let is_own = |own: &CollectionModel| own.fingerprint == embedder.model().fingerprint;
+    let is_own = |model: &CollectionModel| model.fingerprint == embedder.model().fingerprint;
     embedder.scorer().filter(|_| collection.row.model.as_ref().is_some_and(is_own))
 }

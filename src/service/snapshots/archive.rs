@@ -123,8 +123,8 @@ impl Manifest {
         }
         self.parse_collections()?;
         for alias in self.parse_aliases()? {
-            let (own, is_free) = (names.contains(alias.collection.as_str()), !names.contains(alias.name.as_str()));
-            if !own || !is_free {
+            let (is_included, is_free) = (names.contains(alias.collection.as_str()), !names.contains(alias.name.as_str()));
+            if !is_included || !is_free {
                 let (name, collection) = (&alias.name, &alias.collection);
                 return Err(invalid(format!(
                     "has an alias {name} of {collection}, expected a free name and one of its collections"

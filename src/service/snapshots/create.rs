@@ -32,7 +32,7 @@ struct SnapshotBuilder {
     entries: Vec<Entry>,
     rows: Vec<Collection>,
     /// Whether the snapshot is of the whole server, with aliases and classifiers.
-    whole: bool,
+    is_whole: bool,
 }
 
 pub(crate) struct SnapshotJob;
@@ -69,9 +69,9 @@ impl Service {
         self.state.check_snapshots()?;
         let mut own_names: Vec<CollectionName> = Vec::with_capacity(collections.len());
         for name in &collections {
-            let own = self.state.collection(name)?.row.name.clone();
-            if !own_names.contains(&own) {
-                own_names.push(own);
+            let resolved = self.state.collection(name)?.row.name.clone();
+            if !own_names.contains(&resolved) {
+                own_names.push(resolved);
             }
         }
         let collections = own_names;
@@ -118,9 +118,9 @@ impl JobKind for SnapshotJob {
         let collections = state.collections_to_snapshot(&names)?;
         context.measure(0, collections.len() as u64);
         let folder = state.snapshot_partial(live.id.as_str());
-        let (snapshot_id, whole) = (id.clone(), names.is_empty());
+        let (snapshot_id, is_whole) = (id.clone(), names.is_empty());
         let builder_state = Arc::clone(&state);
-        let mut making = blocking(move || SnapshotBuilder::begin(builder_state, snapshot_id, folder, whole)).await?;
+        let mut making = blocking(move || SnapshotBuilder::begin(builder_state, snapshot_id, folder, is_whole)).await?;
         let mut details = SnapshotDetails { snapshot: id.clone(), skipped: Vec::new() };
         for (done, collection) in collections.into_iter().enumerate() {
             context.check()?;
@@ -128,7 +128,7 @@ impl JobKind for SnapshotJob {
             let name = collection.row.name.clone();
             let (with_it, added) = making.add_current(context, &state, collection.reembedded()).await?;
             making = with_it;
-            if !added && !whole {
+            if !added && !is_whole {
                 return Err(Error::CollectionNotFound { name }.into());
             }
             if !added {
@@ -149,11 +149,11 @@ impl JobKind for SnapshotJob {
 }
 
 impl SnapshotBuilder {
-    fn begin(state: Arc<State>, id: SnapshotId, folder: PathBuf, whole: bool) -> Result<Self, Error> {
+    fn begin(state: Arc<State>, id: SnapshotId, folder: PathBuf, is_whole: bool) -> Result<Self, Error> {
         ignore_not_found(std::fs::remove_dir_all(&folder)).at(&folder)?;
         std::fs::create_dir(&folder).at(&folder)?;
         let packer = ArchiveWriter::create(&folder.join("archive"))?;
-        Ok(Self { state, id, folder, packer, entries: Vec::new(), rows: Vec::new(), whole })
+        Ok(Self { state, id, folder, packer, entries: Vec::new(), rows: Vec::new(), is_whole })
     }
 
     /// Adds a collection, or the one that has replaced it under its name. Returns `false` if there is none anymore.
@@ -234,7 +234,7 @@ impl SnapshotBuilder {
     fn finish(mut self) -> Result<(), Error> {
         let rows = self.folder.join("catalog");
         let catalog = Catalog::open(&rows)?;
-        catalog.fill(&self.rows, self.whole.then_some(self.state.data_dir.as_path()))?;
+        catalog.fill(&self.rows, self.is_whole.then_some(self.state.data_dir.as_path()))?;
         let aliases = catalog
             .aliases()?
             .into_iter()

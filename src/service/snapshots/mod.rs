@@ -319,7 +319,7 @@ impl State {
         if !names.is_empty() {
             return names.iter().map(|name| self.collection(name)).collect();
         }
-        self.collections.read().values().map(|listed| listed.clone().usable()).collect()
+        self.collections.read().values().map(|entry| entry.clone().usable()).collect()
     }
 
     pub(crate) fn clean_up_snapshot(&self, job: &JobId) {

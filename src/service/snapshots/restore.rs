@@ -27,7 +27,7 @@ use crate::service::open_collection::repair::recover;
 use crate::service::search;
 use crate::service::snapshots::archive::{ArchiveBounds, CATALOG, Description, file_name, invalid, open_archive, unpack};
 use crate::service::snapshots::classifier_exists;
-use crate::service::state::{Listed, Service, State};
+use crate::service::state::{CollectionEntry, Service, State};
 use crate::store::{Catalog, DatabaseKind, Replacement, SnapshotMetadata, StoreError, SwapState, import_foreign};
 
 /// Time between two checks for cancellation while an index is built.
@@ -263,19 +263,19 @@ pub(crate) async fn build_index(context: &JobContext, collection: Arc<OpenCollec
 /// Swaps in the new collections with their aliases and classifiers. Removes the collections that had their names, even damaged
 /// ones, once they are no longer in use. Blocks.
 fn swap_in(state: &State, opened: &[Arc<OpenCollection>], restore: &Restore) -> Result<(), Error> {
-    let listed = {
+    let entries = {
         let collections = state.collections.read();
         let limit = state.limits.collections_max;
-        let listed: Vec<Listed> = opened.iter().filter_map(|new| collections.get(&new.row.name).cloned()).collect();
-        if collections.len() + opened.len() - listed.len() > limit {
+        let entries: Vec<CollectionEntry> = opened.iter().filter_map(|new| collections.get(&new.row.name).cloned()).collect();
+        if collections.len() + opened.len() - entries.len() > limit {
             return Err(Error::TooManyCollections { limit });
         }
-        listed
+        entries
     };
-    let old: Vec<_> = listed.iter().filter_map(Listed::open).collect();
+    let old: Vec<_> = entries.iter().filter_map(CollectionEntry::open).collect();
     // Writes wait, then continue with what is restored.
     let writes: Vec<_> = old.iter().map(|old| old.writes.blocking_write()).collect();
-    let replaced: Vec<Collection> = listed.iter().map(|collection| collection.row().clone()).collect();
+    let replaced: Vec<Collection> = entries.iter().map(|collection| collection.row().clone()).collect();
     if let Some(replaced) = replaced.first().filter(|_| !restore.plan.replace) {
         return Err(Error::CollectionExists { name: replaced.name.clone() });
     }
@@ -286,17 +286,17 @@ fn swap_in(state: &State, opened: &[Arc<OpenCollection>], restore: &Restore) -> 
     orphaned::with_garbage_marks(&folders, || restore.change(state, replaced, new))?;
     opened.iter().for_each(|new| orphaned::unmark(&new.folder));
     state.aliases.write().extend(restore.aliases.iter().map(|alias| (alias.name.clone(), alias.collection.clone())));
-    state.collections.write().extend(opened.iter().map(|new| (new.row.name.clone(), Listed::Open(Arc::clone(new)))));
+    state.collections.write().extend(opened.iter().map(|new| (new.row.name.clone(), CollectionEntry::Open(Arc::clone(new)))));
     for new in opened {
         tracing::info!(collection = %new.row.name, id = %new.row.id, "collection restored");
         state.start_worker(new);
     }
     old.iter().for_each(|old| old.mark_restored_over());
     drop(writes);
-    for listed in listed {
-        match listed {
-            Listed::Open(old) => state.retire(old),
-            Listed::Broken(old) => state.remove_broken_folder(&old.row),
+    for entry in entries {
+        match entry {
+            CollectionEntry::Open(old) => state.retire(old),
+            CollectionEntry::Broken(old) => state.remove_broken_folder(&old.row),
         }
     }
     Ok(())

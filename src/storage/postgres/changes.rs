@@ -222,9 +222,9 @@ pub(super) fn delete_keys(writing: &mut Writing<'_>, documents: &[i64]) -> Resul
     let mut batch = Batch::default();
     let mut removed = Vec::new();
     for document in documents {
-        let own = passages.remove(document).unwrap_or_default();
-        remove(writing, &mut batch, *document, &own);
-        removed.extend(own);
+        let passage_keys = passages.remove(document).unwrap_or_default();
+        remove(writing, &mut batch, *document, &passage_keys);
+        removed.extend(passage_keys);
     }
     batch.store(writing)?;
     Ok(removed)

@@ -55,8 +55,8 @@ impl Postgres {
         let mut embeddings = embeddings_of_documents(session, &self.names, &keys)?;
         let documents = found.iter().map(rows::document).collect::<Result<Vec<Document>, Fault>>()?;
         let with_mean = |(document, key): (Document, i64)| {
-            let own = embeddings.remove(&key).unwrap_or_default();
-            EmbeddedDocument { embedding: if document.indexed { Embedding::mean(&own) } else { None }, document }
+            let vectors = embeddings.remove(&key).unwrap_or_default();
+            EmbeddedDocument { embedding: if document.indexed { Embedding::mean(&vectors) } else { None }, document }
         };
         Ok(documents.into_iter().zip(keys).map(with_mean).collect())
     }

@@ -60,8 +60,8 @@ impl Postgres {
     }
 
     /// Returns a table expression of the matching documents, as `d`, with each of their values at a path, as `e.value`.
-    fn elements_table(&self, at: &PathExpression) -> String {
-        let (live, matches, value) = (self.live(), &at.condition.sql, &at.value);
+    fn elements_table(&self, path: &PathExpression) -> String {
+        let (live, matches, value) = (self.live(), &path.condition.sql, &path.value);
         format!(
             "(select * from {live} d where {matches}) d cross join lateral jsonb_array_elements(
                  case when jsonb_typeof{value} = 'array' then {value} else jsonb_build_array{value} end
@@ -73,7 +73,7 @@ impl Postgres {
     fn values_at(
         &self,
         session: &mut Session,
-        at: &PathExpression,
+        path: &PathExpression,
         max: usize,
         bytes_max: u64,
     ) -> Result<Vec<FacetValue>, Fault> {
@@ -89,12 +89,12 @@ impl Postgres {
              )
              select kind, shown, documents from kinds
              order by documents desc, kind, case when kind = 'number' then shown::numeric end, shown limit {}",
-            self.elements_table(at),
-            at.value,
+            self.elements_table(path),
+            path.value,
             limit(max)
         );
         let (mut counted, mut bytes) = (Vec::new(), 0);
-        for row in session.rows(&sql, &at.condition.parameters())? {
+        for row in session.rows(&sql, &path.condition.parameters())? {
             let text: &str = row.try_get(1)?;
             let value = match row.try_get::<_, &str>(0)? {
                 "true" => Scalar::Bool(true),
@@ -113,10 +113,10 @@ impl Postgres {
     }
 
     /// Counts the matching documents that have no value or null at a path.
-    fn count_missing(&self, session: &mut Session, at: &PathExpression) -> Result<u64, Fault> {
-        let (live, matches, value) = (self.live(), &at.condition.sql, &at.value);
+    fn count_missing(&self, session: &mut Session, path: &PathExpression) -> Result<u64, Fault> {
+        let (live, matches, value) = (self.live(), &path.condition.sql, &path.value);
         let sql = format!("select count(*) from {live} d where {matches} and coalesce(jsonb_typeof{value}, 'null') = 'null'");
-        session.query_number(&sql, &at.condition.parameters())
+        session.query_number(&sql, &path.condition.parameters())
     }
 
     /// Adds up the numbers and dates of a field.
@@ -138,16 +138,16 @@ impl Postgres {
                 })?;
             }
             Field::Metadata(path) => {
-                let at = PathExpression::of(path, condition);
+                let path = PathExpression::of(path, condition);
                 // Reads the values document by document. Dates begin with a digit.
                 let sql = format!(
                     "select d.document, jsonb_typeof(e.value) = 'number', e.value #>> '{{}}' from {} where {} is not null
                      and (jsonb_typeof(e.value) = 'number' or jsonb_typeof(e.value) = 'string' and e.value #>> '{{}}' ~ '^[0-9]')
                      order by d.document",
-                    self.elements_table(&at),
-                    at.value
+                    self.elements_table(&path),
+                    path.value
                 );
-                session.for_each_row(&sql, &at.condition.parameters(), |row| {
+                session.for_each_row(&sql, &path.condition.parameters(), |row| {
                     let (is_number, text): (bool, &str) = (row.try_get(1)?, row.try_get(2)?);
                     let measured = match is_number {
                         true => {
@@ -183,8 +183,8 @@ impl PathExpression {
 
 /// Parses a number as the database server writes it: 1.0 is an integer, too.
 fn parse_number(text: &str) -> Scalar {
-    let whole = text.split_once('.').filter(|(_, decimals)| decimals.bytes().all(|digit| digit == b'0'));
-    match whole.map_or(text, |(whole, _)| whole).parse() {
+    let integer = text.split_once('.').filter(|(_, decimals)| decimals.bytes().all(|digit| digit == b'0'));
+    match integer.map_or(text, |(integer, _)| integer).parse() {
         Ok(integer) => Scalar::Integer(integer),
         Err(_) => Scalar::Real(text.parse().unwrap_or_default()),
     }

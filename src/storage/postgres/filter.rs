@@ -219,8 +219,8 @@ impl Compiler<'_> {
                 format!("{value} @> any({arrays}::jsonb[])")
             }
             Test::Compare(relation, Scalar::Text(text)) => {
-                let (own, to) = (text_expression(&value), self.condition.text(text));
-                format!("jsonb_typeof{value} = 'string' and {own} {} {to}", relation.sign())
+                let (expression, to) = (text_expression(&value), self.condition.text(text));
+                format!("jsonb_typeof{value} = 'string' and {expression} {} {to}", relation.sign())
             }
             Test::Compare(relation, to) => match (scalar_json(to), to) {
                 (None, _) => "false".to_owned(),
@@ -231,8 +231,8 @@ impl Compiler<'_> {
                 (Some(json), _) => format!("{number} {} {}::jsonb", relation.sign(), self.condition.value(Operand::Text(json))),
             },
             Test::Prefix(prefix) => {
-                let (own, prefix) = (text_expression(&value), self.condition.text(prefix));
-                format!("jsonb_typeof{value} = 'string' and starts_with({own}, {prefix})")
+                let (expression, prefix) = (text_expression(&value), self.condition.text(prefix));
+                format!("jsonb_typeof{value} = 'string' and starts_with({expression}, {prefix})")
             }
             Test::Ne(_) | Test::Exists(_) => format!("jsonb_typeof{value} <> 'null'"),
         }

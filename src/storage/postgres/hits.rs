@@ -173,8 +173,8 @@ fn passage_row(row: &Row, parts: PassageParts) -> Result<PassageRow, Fault> {
     let corrupt = || corrupt_passage(passage, "its range is not a part of the document's text");
     let excerpt = match (sent, &text) {
         (Some(bytes), _) => {
-            let whole = from_sql(ends - begins) == bytes.len() as u64;
-            let text = std::str::from_utf8(bytes).ok().filter(|_| whole).ok_or_else(corrupt)?.to_owned();
+            let is_whole = from_sql(ends - begins) == bytes.len() as u64;
+            let text = std::str::from_utf8(bytes).ok().filter(|_| is_whole).ok_or_else(corrupt)?.to_owned();
             let start = from_sql(row.try_get(13)?) as usize;
             Some(Excerpt { range: start..start + text.chars().count(), text })
         }

@@ -61,12 +61,17 @@ impl Builder<'_> {
         if joined.is_empty() {
             return number;
         }
-        let conditions: Vec<String> =
-            joined.iter().enumerate().map(|(at, &index)| self.term(at, &terms[index], prefix && at == 0)).collect();
+        let conditions: Vec<String> = joined
+            .iter()
+            .enumerate()
+            .map(|(position, &index)| self.term(position, &terms[index], prefix && position == 0))
+            .collect();
         let rest = (!others.is_empty()).then(|| self.rest(&terms, &others, joined[0]));
         let table = self.table;
         let others: String = (1..joined.len())
-            .map(|at| format!(" join {table} t{at} on t{at}.document = t0.document and t{at}.passage = t0.passage"))
+            .map(|position| {
+                format!(" join {table} t{position} on t{position}.document = t0.document and t{position}.passage = t0.passage")
+            })
             .collect();
         let [words, without] = ["words", "folded"].map(|column| frequency(column, &joined, rest.as_deref()));
         let frequency = if folded { format!("{words} + {FOLDED} * {without}") } else { words };
@@ -145,8 +150,8 @@ fn words(table: &str, terms: &QueryTerms, first: usize, with_terms: bool) -> Wor
     let mut builder = Builder { table, first, phrases: 0, selects: Vec::new(), values: Vec::new() };
     let mut having = Vec::new();
     if with_terms {
-        let own: Vec<usize> = terms.terms.iter().map(|term| builder.phrase(&term.text, term.prefix, true)).collect();
-        having.push(has_any(&own));
+        let phrases: Vec<usize> = terms.terms.iter().map(|term| builder.phrase(&term.text, term.prefix, true)).collect();
+        having.push(has_any(&phrases));
     }
     for forms in &terms.required {
         having.push(has_any(&builder.forms(forms)));

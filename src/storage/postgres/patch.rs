@@ -53,7 +53,7 @@ impl PatchTransaction for Writing<'_> {
             true => reading::embeddings_of_documents(self.session, self.names, &[key])?.remove(&key),
             false => None,
         };
-        let embedding = embedding.and_then(|own| own.into_iter().next());
+        let embedding = embedding.and_then(|embeddings| embeddings.into_iter().next());
         let old: Vec<_> = reading::passages_of(self.session, self.names, key)?.iter().map(|old| old.id).collect();
         let mut batch = Batch::default();
         remove_passages(self, &mut batch, key, &old);

@@ -20,11 +20,12 @@ struct OrderKey {
 impl OrderKey {
     /// Compiles an order. Adds its parameters to those of `condition`.
     fn of(order: &DocumentOrder, condition: &mut Condition) -> Self {
-        let own = |columns: &[&str]| Self { has_value: None, columns: columns.iter().map(|&column| column.to_owned()).collect() };
+        let with_columns =
+            |columns: &[&str]| Self { has_value: None, columns: columns.iter().map(|&column| column.to_owned()).collect() };
         match order {
-            DocumentOrder::Id => own(&[]),
-            DocumentOrder::CreatedAt => own(&["d.created_at_ms"]),
-            DocumentOrder::UpdatedAt => own(&["d.updated_at_ms"]),
+            DocumentOrder::Id => with_columns(&[]),
+            DocumentOrder::CreatedAt => with_columns(&["d.created_at_ms"]),
+            DocumentOrder::UpdatedAt => with_columns(&["d.updated_at_ms"]),
             DocumentOrder::Metadata(path) => Self::by_path(path, condition),
         }
     }

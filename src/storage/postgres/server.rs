@@ -71,13 +71,13 @@ pub struct PostgresServer {
 /// jump when someone sets the time.
 #[derive(Debug, Clone, Copy)]
 struct ClockReading {
-    at: Instant,
+    read_at: Instant,
     time_ms: i64,
 }
 
 impl ClockReading {
     fn time_ms_at(self, now: Instant) -> i64 {
-        let since_ms = now.saturating_duration_since(self.at).as_millis();
+        let since_ms = now.saturating_duration_since(self.read_at).as_millis();
         self.time_ms.saturating_add(i64::try_from(since_ms).unwrap_or(i64::MAX))
     }
 }
@@ -130,7 +130,7 @@ impl PostgresServer {
             tls,
             member: RwLock::default(),
             answered: RwLock::new(Some(Instant::now())),
-            clock: RwLock::new(ClockReading { at: Instant::now(), time_ms: system_clock() }),
+            clock: RwLock::new(ClockReading { read_at: Instant::now(), time_ms: system_clock() }),
             replica,
         }))
     }
@@ -160,7 +160,7 @@ impl PostgresServer {
 
     /// Whether it answered when it was last asked. A server that does not say anything for `SILENCE_MAX` is not reachable either.
     pub fn is_reachable(&self) -> bool {
-        self.answered.read().is_some_and(|at| at.elapsed() < SILENCE_MAX)
+        self.answered.read().is_some_and(|read_at| read_at.elapsed() < SILENCE_MAX)
     }
 
     /// Records whether it answers. Its member asks it every second.
@@ -170,7 +170,7 @@ impl PostgresServer {
 
     /// Records the time that its clock has just shown, in milliseconds since the Unix epoch.
     pub(super) fn record_clock(&self, time_ms: i64) {
-        *self.clock.write() = ClockReading { at: Instant::now(), time_ms };
+        *self.clock.write() = ClockReading { read_at: Instant::now(), time_ms };
     }
 
     /// Returns the time by its clock, in milliseconds since the Unix epoch, without asking it.
@@ -347,10 +347,10 @@ mod tests {
 
     #[test]
     fn the_time_of_the_database_goes_on_from_its_last_reading() {
-        let reading = ClockReading { at: Instant::now(), time_ms: -5_000 };
+        let reading = ClockReading { read_at: Instant::now(), time_ms: -5_000 };
         for (after_s, expect) in [(0, -5_000), (7, 2_000)] {
-            assert_eq!(reading.time_ms_at(reading.at + Duration::from_secs(after_s)), expect, "after {after_s} s");
+            assert_eq!(reading.time_ms_at(reading.read_at + Duration::from_secs(after_s)), expect, "after {after_s} s");
         }
-        assert_eq!(ClockReading { time_ms: i64::MAX, ..reading }.time_ms_at(reading.at + Duration::from_secs(1)), i64::MAX);
+        assert_eq!(ClockReading { time_ms: i64::MAX, ..reading }.time_ms_at(reading.read_at + Duration::from_secs(1)), i64::MAX);
     }
 }

@@ -132,9 +132,9 @@ impl LanguageHead {
         if bytes.len() < HEADER_BYTES || bytes[..8] != *MAGIC {
             return Err("it does not begin with the mark of a language head".to_owned());
         }
-        let word = |at: usize| [bytes[at], bytes[at + 1], bytes[at + 2], bytes[at + 3]];
-        let number = |at: usize| u32::from_le_bytes(word(at));
-        let real = |at: usize| f32::from_le_bytes(word(at));
+        let word = |index: usize| [bytes[index], bytes[index + 1], bytes[index + 2], bytes[index + 3]];
+        let number = |index: usize| u32::from_le_bytes(word(index));
+        let real = |index: usize| f32::from_le_bytes(word(index));
         if number(8) != VERSION {
             return Err(format!("its format is {}, but this program supports {VERSION}", number(8)));
         }

@@ -82,13 +82,13 @@ fn has_other_letters(text: &str, script: Script, language: &str) -> bool {
     match script {
         Script::Latin => share_is_foreign(text, char::is_alphabetic, |c| LATIN_FOREIGN.contains(c)),
         Script::Of("he") => share_is_foreign(text, |c| ('\u{5d0}'..='\u{5f2}').contains(&c), |c| HEBREW_FOREIGN.contains(c)),
-        Script::Cyrillic => row(CYRILLIC).is_some_and(|own| {
-            let is_foreign = |c| !CYRILLIC_COMMON.contains(c) && !own.contains(c);
+        Script::Cyrillic => row(CYRILLIC).is_some_and(|letters| {
+            let is_foreign = |c| !CYRILLIC_COMMON.contains(c) && !letters.contains(c);
             share_is_foreign(text, |c| ('\u{400}'..='\u{52f}').contains(&c), is_foreign)
         }),
-        Script::Arabic => row(&ARABIC_OWN).is_some_and(|own| {
+        Script::Arabic => row(&ARABIC_OWN).is_some_and(|letters| {
             let is_letter = |c| matches!(c, '\u{620}'..='\u{63f}' | '\u{641}'..='\u{64a}' | '\u{66e}'..='\u{66f}' | '\u{671}'..='\u{6d3}' | '\u{6d5}');
-            share_is_foreign(text, is_letter, |c| !ARABIC_COMMON.contains(c) && !own.contains(c))
+            share_is_foreign(text, is_letter, |c| !ARABIC_COMMON.contains(c) && !letters.contains(c))
         }),
         Script::Of(_) | Script::Han | Script::Devanagari => false,
     }
@@ -136,9 +136,9 @@ mod tests {
     use super::*;
 
     #[track_caller]
-    fn check(rule: fn(&str, Script, &str) -> bool, language: &str, own: &str, others: &[&str]) {
+    fn check(rule: fn(&str, Script, &str) -> bool, language: &str, letters: &str, others: &[&str]) {
         let applies = |text: &str| rule(text, main_script(text).expect("letters").0, language);
-        assert!(!applies(own), "{own}");
+        assert!(!applies(letters), "{letters}");
         for text in others {
             assert!(applies(text), "{text}");
         }

@@ -141,21 +141,21 @@ fn main_script_is_japanese(text: &str) -> bool {
 
 /// Returns the first letters of `text` that are in `script`, normalized, with their marks; everything else becomes white space.
 fn letters_of(text: &str, script: Script) -> String {
-    let mut room = LETTERS_MAX;
-    let kept = text.chars().map_while(|c| match script_of(c) {
+    let mut left = LETTERS_MAX;
+    let letters = text.chars().map_while(|c| match script_of(c) {
         Some(of) if of == script => {
-            room = room.checked_sub(1)?;
+            left = left.checked_sub(1)?;
             Some(c)
         }
         None if matches!(c, '\u{300}'..='\u{36f}' | '\'' | '’') => Some(c),
         _ => Some(' '),
     });
-    let kept: String = kept.collect();
+    let letters: String = letters.collect();
     // Most texts are already composed, and lower-casing alone is several times faster.
-    if kept.contains(|c| matches!(c, '\u{300}'..='\u{36f}' | '\u{fb00}'..='\u{feff}' | '\u{ff00}'..='\u{ffef}')) {
-        return normalize(&kept);
+    if letters.contains(|c| matches!(c, '\u{300}'..='\u{36f}' | '\u{fb00}'..='\u{feff}' | '\u{ff00}'..='\u{ffef}')) {
+        return normalize(&letters);
     }
-    kept.to_lowercase()
+    letters.to_lowercase()
 }
 
 /// Chooses a language by the letters that a language does not have, then by trigrams. `alphabets` lists, in the order of
@@ -336,11 +336,11 @@ mod tests {
         let by_trigrams = Lang::all().iter().filter_map(|&lang| code_of(lang));
         let by_script = (0..=u32::from(char::MAX)).filter_map(char::from_u32).filter_map(script_of);
         let by_script = by_script.filter_map(|script| if let Script::Of(code) = script { Some(code) } else { None });
-        let mut reached: Vec<&str> = by_words.chain(by_letters).chain(by_trigrams).chain(by_script).chain(["ja", "zh"]).collect();
-        reached.sort_unstable();
-        reached.dedup();
+        let mut covered: Vec<&str> = by_words.chain(by_letters).chain(by_trigrams).chain(by_script).chain(["ja", "zh"]).collect();
+        covered.sort_unstable();
+        covered.dedup();
         let all: Vec<&str> = Language::all().map(Language::code).collect();
-        assert_eq!(reached, all);
+        assert_eq!(covered, all);
     }
 
     proptest! {

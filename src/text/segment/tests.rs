@@ -142,8 +142,8 @@ fn title_and_headings_count_against_the_passage_token_limit() {
     let title = Some("a blue sea".to_owned());
     assert_eq!(cuts.iter().map(above).collect::<Vec<_>>(), [(title.clone(), None), (title, Some("the sea".to_owned()))]);
     for cut in &cuts {
-        let whole = cut.context.prepend_to(&text[cut.range.clone()]);
-        assert_eq!(cut.tokens, tokenizer.encode(&whole, 32).expect("tokens"), "{whole:?}");
+        let embedded = cut.context.prepend_to(&text[cut.range.clone()]);
+        assert_eq!(cut.tokens, tokenizer.encode(&embedded, 32).expect("tokens"), "{embedded:?}");
     }
 }
 

@@ -67,12 +67,12 @@ impl Batch {
 
     /// Makes a batch of the left sides for an encoder that learns, with a separate batch of the right sides for a frozen one.
     pub fn with_frozen_right(pairs: &[(Sentence, Sentence)], group_rows: usize) -> Self {
-        let side = |sentences: Vec<&Sentence>| {
+        let batch_of = |sentences: Vec<&Sentence>| {
             let (distinct, positions) = token_positions(&sentences);
             Self { pairs: pairs.len(), ..Self::assemble(&sentences, &distinct, &positions, group_rows) }
         };
-        let passages = side(pairs.iter().map(|pair| &pair.1).collect());
-        Self { passages: Some(Box::new(passages)), ..side(pairs.iter().map(|pair| &pair.0).collect()) }
+        let passages = batch_of(pairs.iter().map(|pair| &pair.1).collect());
+        Self { passages: Some(Box::new(passages)), ..batch_of(pairs.iter().map(|pair| &pair.0).collect()) }
     }
 
     /// Like `new`, with one token of some sentences hidden: `hidden` [2 x pairs] is its position. In its place, the encoder
@@ -107,9 +107,10 @@ impl Batch {
     pub fn with_translations(mut self, pairs: &[(Sentence, Sentence)], group_rows: usize) -> Self {
         let indexes: Vec<usize> = (0..pairs.len()).filter(|&index| pairs[index].0.translated).collect();
         let chosen: Vec<(Sentence, Sentence)> = indexes.iter().map(|&index| pairs[index].clone()).collect();
-        let sides = [0, pairs.len()].into_iter().flat_map(|side| indexes.iter().map(move |index| (side + index) as i64));
+        let indexes_of_both =
+            [0, pairs.len()].into_iter().flat_map(|offset| indexes.iter().map(move |index| (offset + index) as i64));
         self.translations = Some(Translations {
-            rows: Tensor::from_slice(&sides.collect::<Vec<_>>()),
+            rows: Tensor::from_slice(&indexes_of_both.collect::<Vec<_>>()),
             batch: (!chosen.is_empty()).then(|| Box::new(Self::new(&chosen, group_rows))),
         });
         self
@@ -271,7 +272,7 @@ mod tests {
             assert!(count <= 3 && length == 8);
             for row in 0..count {
                 let real = group.mask.get(row).sum(Kind::Int64).int64_value(&[]);
-                rows.push((0..real).map(|at| distinct[group.ids.int64_value(&[row, at]) as usize]).collect::<Vec<_>>());
+                rows.push((0..real).map(|column| distinct[group.ids.int64_value(&[row, column]) as usize]).collect::<Vec<_>>());
             }
         }
         let order: Vec<i64> = Vec::try_from(&batch.order).unwrap();
@@ -331,7 +332,7 @@ mod tests {
         let distinct = Vec::<i64>::try_from(&batch.distinct).unwrap();
         let texts = batch.interaction.unwrap();
         let ids = |positions: &Tensor| {
-            Vec::<i64>::try_from(positions).unwrap().iter().map(|&at| distinct[at as usize]).collect::<Vec<_>>()
+            Vec::<i64>::try_from(positions).unwrap().iter().map(|&position| distinct[position as usize]).collect::<Vec<_>>()
         };
         assert_eq!(ids(&texts.left), [5, 6, 7]);
         assert_eq!(Vec::<f32>::try_from(texts.counts.flatten(0, -1)).unwrap(), [2.0, 1.0, 0.0, 0.0, 0.0, 1.0]);

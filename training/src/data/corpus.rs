@@ -175,8 +175,8 @@ impl Blocks {
         let totals: Vec<usize> =
             self.files.iter_mut().zip(columns).map(|((_, rest), column)| self.done + column.len() + rest.count()).collect();
         let expected = totals.iter().copied().max().unwrap_or(0);
-        let at = totals.iter().position(|&total| total != expected).unwrap_or(0);
-        Error::Misaligned { path: self.files[at].0.clone(), expected, got: totals[at] }
+        let index = totals.iter().position(|&total| total != expected).unwrap_or(0);
+        Error::Misaligned { path: self.files[index].0.clone(), expected, got: totals[index] }
     }
 
     fn split(&self, column: Vec<String>) -> Result<Vec<Vec<String>>, Error> {

@@ -149,10 +149,10 @@ mod tests {
             texts.iter().map(ids).collect()
         };
         let columns = [encode(&texts[0]), encode(&texts[1])];
-        let kept = answers(&tokenizer, &columns, &texts[1]).unwrap();
+        let cropped = answers(&tokenizer, &columns, &texts[1]).unwrap();
         let reef = tokenizer.encode("reef", 8).unwrap().ids.into_iter().map(|id| id as u16).next_back().unwrap();
-        assert!(!columns[1][0].contains(&reef) && kept[0].contains(&reef));
-        assert!(kept[0].len() <= PASSAGE_TOKENS);
-        assert_eq!(kept[1], columns[1][1]);
+        assert!(!columns[1][0].contains(&reef) && cropped[0].contains(&reef));
+        assert!(cropped[0].len() <= PASSAGE_TOKENS);
+        assert_eq!(cropped[1], columns[1][1]);
     }
 }

@@ -228,8 +228,8 @@ impl Sampler {
         let draws = pairs * miner.pool;
         let drawn = (0..draws.max(TRIES)).filter_map(|_| self.try_row(random, unit)).take(draws);
         let mut rows: Vec<usize> = Vec::with_capacity(draws);
-        let mut taken = FxHashSet::default();
-        rows.extend(drawn.filter(|row| taken.insert(*row)));
+        let mut seen = FxHashSet::default();
+        rows.extend(drawn.filter(|row| seen.insert(*row)));
         let texts: Vec<Vec<u16>> = rows.iter().map(|&row| self.shards[unit.shard].ids(unit.left, row, usize::MAX)).collect();
         miner.nearest_to_first(&texts).into_iter().map(|index| rows[index]).collect()
     }
@@ -301,8 +301,8 @@ impl Sampler {
 
     fn draw_unit(&self, random: &mut ChaCha8Rng) -> Unit {
         let total = self.cumulative[self.cumulative.len() - 1];
-        let at = random.random::<f64>() * total;
-        let index = self.cumulative.partition_point(|&sum| sum <= at);
+        let target = random.random::<f64>() * total;
+        let index = self.cumulative.partition_point(|&sum| sum <= target);
         self.units[index.min(self.units.len() - 1)]
     }
 }

@@ -140,13 +140,13 @@ impl Shard {
         let languages = header.languages.iter().map(|code| Language::parse(code).ok_or_else(|| broken("unknown language")));
         let languages = languages.collect::<Result<Vec<_>, _>>()?;
         let mut columns = Vec::new();
-        let mut at = header_end;
+        let mut offset = header_end;
         for ids in &header.ids {
-            let ids_at = at + 8 * (header.segments + 1);
-            columns.push((at, ids_at));
-            at = ids_at + 2 * ids;
+            let ids_at = offset + 8 * (header.segments + 1);
+            columns.push((offset, ids_at));
+            offset = ids_at + 2 * ids;
         }
-        if at != map.len() || columns.len() != languages.len() {
+        if offset != map.len() || columns.len() != languages.len() {
             return Err(broken("its size differs from its header"));
         }
         Ok(Self { map, name: header.name, key: header.key, languages, segments: header.segments, columns })
@@ -167,19 +167,19 @@ impl Shard {
     pub fn ids(&self, column: usize, row: usize, tokens_max: usize) -> Vec<u16> {
         let (start, end) = self.range(column, row);
         let end = end.min(start.saturating_add(tokens_max));
-        let at = self.columns[column].1;
-        self.map[at + 2 * start..at + 2 * end].chunks_exact(2).map(|two| u16::from_le_bytes([two[0], two[1]])).collect()
+        let offset = self.columns[column].1;
+        self.map[offset + 2 * start..offset + 2 * end].chunks_exact(2).map(|two| u16::from_le_bytes([two[0], two[1]])).collect()
     }
 
     fn range(&self, column: usize, row: usize) -> (usize, usize) {
-        let at = self.columns[column].0 + 8 * row;
-        (read_u64(&self.map, at) as usize, read_u64(&self.map, at + 8) as usize)
+        let offset = self.columns[column].0 + 8 * row;
+        (read_u64(&self.map, offset) as usize, read_u64(&self.map, offset + 8) as usize)
     }
 }
 
-fn read_u64(bytes: &[u8], at: usize) -> u64 {
+fn read_u64(bytes: &[u8], offset: usize) -> u64 {
     let mut eight = [0; 8];
-    eight.copy_from_slice(&bytes[at..at + 8]);
+    eight.copy_from_slice(&bytes[offset..offset + 8]);
     u64::from_le_bytes(eight)
 }
 

@@ -26,8 +26,8 @@ impl SubwordSplitter {
         let ids: HashMap<&str, u16> =
             pieces.iter().zip(0..).filter_map(|(piece, id)| piece.as_deref().map(|piece| (piece, id))).collect();
         let splits_of = |piece: &str| {
-            let splits = piece.char_indices().skip(1).filter_map(|(at, _)| {
-                let (first, second) = piece.split_at(at);
+            let splits = piece.char_indices().skip(1).filter_map(|(position, _)| {
+                let (first, second) = piece.split_at(position);
                 Some([*ids.get(first)?, *ids.get(second)?])
             });
             splits.collect()
@@ -71,21 +71,21 @@ mod tests {
             "Паром уходит в полдень.",
             "渡船は正午に出航します",
         ] {
-            let whole = ids(sentence);
-            let split = splitter.split(&whole, 1.0, &mut ChaCha8Rng::seed_from_u64(1));
-            assert!(split.len() > whole.len(), "{sentence}");
-            assert_eq!(text(&split), text(&whole));
-            assert!(!split.contains(&ids("▁")[0]) || whole.contains(&ids("▁")[0]), "{sentence}");
+            let ids_of_whole = ids(sentence);
+            let split = splitter.split(&ids_of_whole, 1.0, &mut ChaCha8Rng::seed_from_u64(1));
+            assert!(split.len() > ids_of_whole.len(), "{sentence}");
+            assert_eq!(text(&split), text(&ids_of_whole));
+            assert!(!split.contains(&ids("▁")[0]) || ids_of_whole.contains(&ids("▁")[0]), "{sentence}");
         }
     }
 
     #[test]
     fn the_share_is_the_part_of_tokens_that_are_split() {
         let splitter = SubwordSplitter::new(&tokenizer());
-        let whole = ids("harbor").repeat(10_000);
+        let ids_of_whole = ids("harbor").repeat(10_000);
         let mut random = ChaCha8Rng::seed_from_u64(1);
-        assert_eq!(splitter.split(&whole, 0.0, &mut random), whole);
-        let more = splitter.split(&whole, 0.1, &mut random).len() - whole.len();
-        assert!(more.abs_diff(whole.len() / 10) < whole.len() / 50, "{more} of {}", whole.len());
+        assert_eq!(splitter.split(&ids_of_whole, 0.0, &mut random), ids_of_whole);
+        let more = splitter.split(&ids_of_whole, 0.1, &mut random).len() - ids_of_whole.len();
+        assert!(more.abs_diff(ids_of_whole.len() / 10) < ids_of_whole.len() / 50, "{more} of {}", ids_of_whole.len());
     }
 }

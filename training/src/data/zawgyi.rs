@@ -25,10 +25,10 @@ pub fn to_unicode(text: &str) -> Cow<'_, str> {
 /// Whether a text is written in Zawgyi.
 pub fn is_zawgyi(text: &str) -> bool {
     let chars: Vec<char> = text.chars().collect();
-    let follows = |at: usize, fits: &dyn Fn(char) -> bool| at.checked_sub(1).is_some_and(|before| fits(chars[before]));
-    let impossible = |(at, &char): (usize, &char)| match char {
-        E => !follows(at, &|before| is_consonant(before) || ('\u{103b}'..='\u{103e}').contains(&before)),
-        VIRAMA => !chars.get(at + 1).is_some_and(|&next| is_consonant(next)),
+    let follows = |index: usize, fits: &dyn Fn(char) -> bool| index.checked_sub(1).is_some_and(|before| fits(chars[before]));
+    let impossible = |(index, &char): (usize, &char)| match char {
+        E => !follows(index, &|before| is_consonant(before) || ('\u{103b}'..='\u{103e}').contains(&before)),
+        VIRAMA => !chars.get(index + 1).is_some_and(|&next| is_consonant(next)),
         '\u{1060}'..='\u{1064}' | '\u{1066}'..='\u{107c}' | '\u{1085}'..='\u{108f}' | '\u{1091}'..='\u{1097}' => true,
         _ => false,
     };
@@ -61,9 +61,9 @@ fn convert(text: &str) -> String {
     let chars: Vec<char> = text.chars().collect();
     let mut out = String::with_capacity(text.len());
     let mut syllable = Syllable::default();
-    for (at, &char) in chars.iter().enumerate() {
-        let next = chars.get(at + 1).copied();
-        let before = at.checked_sub(1).map(|before| chars[before]);
+    for (index, &char) in chars.iter().enumerate() {
+        let next = chars.get(index + 1).copied();
+        let before = index.checked_sub(1).map(|before| chars[before]);
         match char {
             // A sign that is written before its consonant begins a new syllable.
             E | '\u{103b}' | '\u{107e}'..='\u{1084}' => {

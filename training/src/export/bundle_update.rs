@@ -82,7 +82,7 @@ fn with_files(card: &str, files: impl IntoIterator<Item = (String, u64)>) -> Str
         let line = format!("{}\n", file_line(&file, bytes));
         let is_listed = |line: &String| line.starts_with("- `") && line.trim_end().ends_with(" MB");
         match (lines.iter().position(|line| line.starts_with(&format!("- `{file}`: "))), lines.iter().rposition(is_listed)) {
-            (Some(own), _) => lines[own] = line,
+            (Some(line_number), _) => lines[line_number] = line,
             (None, Some(last)) => lines.insert(last + 1, line),
             (None, None) => (),
         }
@@ -95,12 +95,12 @@ fn with_section(card: &str, title: &str, heading: &str, section: &str) -> String
     let body = card.split_once('\n').map_or("", |(_, body)| body);
     let mut parts: Vec<&str> = body.split_inclusive('\n').collect();
     let is_heading = |line: &&str| line.starts_with("## ");
-    let at = |parts: &[&str], heading: &str| parts.iter().position(|line| line.trim_end() == heading);
-    if let Some(from) = at(&parts, heading) {
+    let position_of = |parts: &[&str], heading: &str| parts.iter().position(|line| line.trim_end() == heading);
+    if let Some(from) = position_of(&parts, heading) {
         let length = parts[from + 1..].iter().position(is_heading).map_or(parts.len() - from, |length| length + 1);
         parts.drain(from..from + length);
     }
-    let tail = parts.split_off(at(&parts, "## Exactness of the graphs").unwrap_or(parts.len()));
+    let tail = parts.split_off(position_of(&parts, "## Exactness of the graphs").unwrap_or(parts.len()));
     let (head, tail) = (parts.concat(), tail.concat());
     format!("{title}\n{}\n\n{section}{tail}", head.trim_end())
 }

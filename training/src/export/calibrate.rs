@@ -74,10 +74,10 @@ fn range_of(values: &[f32]) -> Range {
 fn best_part(end: f32, error: impl Fn(f32) -> f64) -> f32 {
     let mut best = (end, error(end));
     for percent in KEPT_PERCENT.rev().step_by(STEP_PERCENT) {
-        let kept = end * f32::from(percent) / 100.0;
-        let error = error(kept);
+        let bound = end * f32::from(percent) / 100.0;
+        let error = error(bound);
         if error < best.1 {
-            best = (kept, error);
+            best = (bound, error);
         }
     }
     best.0

@@ -79,10 +79,10 @@ pub fn add_questions(
 /// Checks that the stage has not changed the token table, since both graphs read the bundle's.
 fn check_table(bundle: &Bundle, weights: &EncoderWeights) -> Result<(), Error> {
     let path = bundle.path(TOKEN_TABLE);
-    let (table, own) = (TokenTable::read(&path)?, &weights.get(TOKENS)?.values);
+    let (table, trained) = (TokenTable::read(&path)?, &weights.get(TOKENS)?.values);
     let scales = table.scales.iter().flat_map(|scale| std::iter::repeat_n(scale.max(f32::MIN_POSITIVE), table.dimension));
-    let steps = table.vectors().iter().zip(own).zip(scales).map(|((a, b), scale)| (a - b).abs() / scale).fold(0.0, f32::max);
-    if table.rows.len() == own.len() && steps <= STEPS_MAX {
+    let steps = table.vectors().iter().zip(trained).zip(scales).map(|((a, b), scale)| (a - b).abs() / scale).fold(0.0, f32::max);
+    if table.rows.len() == trained.len() && steps <= STEPS_MAX {
         return Ok(());
     }
     let problem = format!(

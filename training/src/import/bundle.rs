@@ -117,12 +117,12 @@ fn split_qkv(weight: Weight, shape: &EncoderShape) -> Result<[Weight; 3], String
     if outputs != 3 * d || shape.heads == 0 {
         return Err(format!("has {outputs} outputs, expected {} with {} heads", 3 * d, shape.heads));
     }
-    let whole = if weight.shape.len() == 2 { transposed_weight(&weight) } else { weight };
+    let weight = if weight.shape.len() == 2 { transposed_weight(&weight) } else { weight };
     let scale = ((d / shape.heads) as f32).sqrt();
     let part = |number: usize, scale: f32| {
-        let length = whole.values.len() / 3;
-        let values = whole.values[number * length..][..length].iter().map(|value| value * scale).collect();
-        Weight { shape: std::iter::once(d).chain(whole.shape.iter().skip(1).copied()).collect(), values }
+        let length = weight.values.len() / 3;
+        let values = weight.values[number * length..][..length].iter().map(|value| value * scale).collect();
+        Weight { shape: std::iter::once(d).chain(weight.shape.iter().skip(1).copied()).collect(), values }
     };
     Ok([part(0, scale), part(1, 1.0), part(2, 1.0)])
 }

@@ -106,12 +106,12 @@ struct Layout {
 impl Layout {
     fn of(tensor: &StoredTensor) -> Result<Self, String> {
         let (shape, strides) = (&tensor.shape, &tensor.strides);
-        let whole = |values: &[i64]| values.iter().map(|&value| usize::try_from(value).ok()).collect::<Option<Vec<_>>>();
+        let lengths = |values: &[i64]| values.iter().map(|&value| usize::try_from(value).ok()).collect::<Option<Vec<_>>>();
         let outside = || {
             let (offset, numbers) = (tensor.offset, tensor.storage.numbers);
             format!("shape {shape:?} with strides {strides:?} from {offset} does not fit its storage of {numbers} numbers")
         };
-        let (Some(sizes), Some(steps), Ok(offset)) = (whole(shape), whole(strides), usize::try_from(tensor.offset)) else {
+        let (Some(sizes), Some(steps), Ok(offset)) = (lengths(shape), lengths(strides), usize::try_from(tensor.offset)) else {
             return Err(outside());
         };
         let count = sizes.iter().try_fold(1_usize, |count, &size| count.checked_mul(size));
@@ -170,16 +170,16 @@ fn entry(archive: &mut ZipArchive<BufReader<File>>, name: &str, expected: Option
 
 /// The number at index `position` of little-endian `data`. `Layout` has checked that it exists.
 fn number(data: &[u8], element: Element, position: usize) -> f32 {
-    fn at<const N: usize>(data: &[u8], position: usize) -> [u8; N] {
+    fn bytes_at<const N: usize>(data: &[u8], position: usize) -> [u8; N] {
         let mut bytes = [0; N];
         bytes.copy_from_slice(&data[position * N..][..N]);
         bytes
     }
     match element {
-        Element::Double => f64::from_le_bytes(at(data, position)) as f32,
-        Element::Float => f32::from_le_bytes(at(data, position)),
-        Element::Half => f16::from_le_bytes(at(data, position)).to_f32(),
-        Element::BFloat16 => bf16::from_le_bytes(at(data, position)).to_f32(),
+        Element::Double => f64::from_le_bytes(bytes_at(data, position)) as f32,
+        Element::Float => f32::from_le_bytes(bytes_at(data, position)),
+        Element::Half => f16::from_le_bytes(bytes_at(data, position)).to_f32(),
+        Element::BFloat16 => bf16::from_le_bytes(bytes_at(data, position)).to_f32(),
         Element::Integer(_) => f32::NAN,
     }
 }

@@ -16,7 +16,7 @@ const DIMENSIONS_MAX: usize = 16;
 pub(super) fn run(bytes: &[u8]) -> Result<(Value, Vec<Object>), PickleError> {
     let mut machine = Machine {
         bytes,
-        at: 0,
+        position: 0,
         instruction_start: 0,
         stack: Vec::new(),
         marks: Vec::new(),
@@ -25,7 +25,7 @@ pub(super) fn run(bytes: &[u8]) -> Result<(Value, Vec<Object>), PickleError> {
         copied: 0,
     };
     loop {
-        machine.instruction_start = machine.at;
+        machine.instruction_start = machine.position;
         if let Some(root) = machine.step()? {
             return Ok((root, machine.objects));
         }
@@ -35,7 +35,7 @@ pub(super) fn run(bytes: &[u8]) -> Result<(Value, Vec<Object>), PickleError> {
 /// The stack machine.
 struct Machine<'a> {
     bytes: &'a [u8],
-    at: usize,
+    position: usize,
     /// Byte offset of the current instruction.
     instruction_start: usize,
     stack: Vec<Value>,
@@ -357,23 +357,23 @@ impl<'a> Machine<'a> {
 
     fn line(&mut self) -> Result<String, PickleError> {
         let bytes = self.bytes;
-        let rest = &bytes[self.at..];
+        let rest = &bytes[self.position..];
         let Some(end) = rest.iter().position(|&byte| byte == b'\n') else {
             return self.refuse("a name without an end".to_owned());
         };
         let line = String::from_utf8_lossy(&rest[..end]).into_owned();
-        self.at += end + 1;
+        self.position += end + 1;
         Ok(line)
     }
 
     fn take(&mut self, length: usize) -> Result<&'a [u8], PickleError> {
-        let there = self.bytes.len() - self.at;
+        let there = self.bytes.len() - self.position;
         if length > there {
             return self.refuse(format!("cut off: expected {length} more bytes, got {there}"));
         }
-        self.at += length;
+        self.position += length;
         let bytes = self.bytes;
-        Ok(&bytes[self.at - length..self.at])
+        Ok(&bytes[self.position - length..self.position])
     }
 
     fn refuse<T>(&self, problem: String) -> Result<T, PickleError> {

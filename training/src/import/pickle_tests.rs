@@ -112,10 +112,10 @@ fn a_malformed_program_is_refused_with_its_offset() {
 
 #[test]
 fn a_pickle_truncated_anywhere_is_refused() {
-    let whole = [b"\x80\x02ccollections\nOrderedDict\n)R(".as_slice(), &text("key"), &floats("0", 1), b"uq\x00."].concat();
-    assert!(Pickle::read(&whole).is_ok());
-    for length in 0..whole.len() {
-        let error = Pickle::read(&whole[..length]).unwrap_err();
+    let pickle = [b"\x80\x02ccollections\nOrderedDict\n)R(".as_slice(), &text("key"), &floats("0", 1), b"uq\x00."].concat();
+    assert!(Pickle::read(&pickle).is_ok());
+    for length in 0..pickle.len() {
+        let error = Pickle::read(&pickle[..length]).unwrap_err();
         assert!(error.offset <= length, "{length}: {error}");
     }
 }

@@ -109,8 +109,8 @@ impl SentencePiece {
         let known: HashSet<&str> = normal.iter().map(|piece| piece.piece()).collect();
         let mut made: Vec<(f32, &str, &str)> = Vec::new();
         for piece in normal {
-            for (at, _) in piece.piece().char_indices().skip(1) {
-                let (left, right) = piece.piece().split_at(at);
+            for (position, _) in piece.piece().char_indices().skip(1) {
+                let (left, right) = piece.piece().split_at(position);
                 if known.contains(left) && known.contains(right) {
                     made.push((piece.score(), left, right));
                 }

@@ -136,12 +136,12 @@ fn choose(corpus: &Corpus, max: usize, chosen: &mut BTreeMap<(String, Language),
     let languages = corpus.languages();
     let hash = |text: &String| FxBuildHasher.hash_one(text.trim());
     let english = languages.iter().position(|language| language.code() == "en");
-    let in_english: FxHashSet<u64> = english.map_or_else(Default::default, |at| columns[at].iter().map(hash).collect());
-    for (at, (language, column)) in languages.iter().zip(columns).enumerate() {
+    let in_english: FxHashSet<u64> = english.map_or_else(Default::default, |index| columns[index].iter().map(hash).collect());
+    for (index, (language, column)) in languages.iter().zip(columns).enumerate() {
         let list = chosen.entry((corpus.name.clone(), *language)).or_default();
         for text in column {
             let hash = hash(&text);
-            let untranslated = Some(at) != english && in_english.contains(&hash);
+            let untranslated = Some(index) != english && in_english.contains(&hash);
             if !untranslated && is_sentence(&text, *language) {
                 list.push((hash, text));
             }
@@ -189,13 +189,13 @@ impl TextReader<'_> {
         let rows = self.features.of(&self.tokenizer.encode(text, TOKENS_MAX)?.ids);
         let unspaced = UNSPACED.contains(&language.code());
         let kind = |row: u32| self.features.kinds.get(row as usize).copied();
-        let starts = |&(at, &row): &(usize, &u32)| match kind(row) {
+        let starts = |&(index, &row): &(usize, &u32)| match kind(row) {
             Some(TokenKind::Start) => true,
-            Some(_) => at == 0 || unspaced,
+            Some(_) => index == 0 || unspaced,
             None => false,
         };
         let tokens = rows.iter().filter(|&&row| kind(row).is_some()).count();
-        let words = rows.iter().enumerate().filter(starts).map(|(at, _)| at as u16).collect();
+        let words = rows.iter().enumerate().filter(starts).map(|(index, _)| index as u16).collect();
         Ok((tokens >= TOKENS_MIN).then(|| (key, Example { language, corpus, rows: rows.into(), words })))
     }
 }

@@ -151,10 +151,10 @@ impl Fitting {
         let divisor = (rows.len() as f32).powf(self.exponent);
         self.scores.iter_mut().for_each(|score| *score /= divisor);
         for &row in rows {
-            let at = row as usize * width;
+            let offset = row as usize * width;
             let decay = self.decay[row as usize];
-            let weights = &mut self.weights.values[at..at + width];
-            let squares = &mut self.squares[at..at + width];
+            let weights = &mut self.weights.values[offset..offset + width];
+            let squares = &mut self.squares[offset..offset + width];
             for ((weight, square), score) in weights.iter_mut().zip(squares).zip(&self.scores) {
                 let gradient = score + decay * *weight;
                 *square += gradient * gradient;

@@ -58,7 +58,7 @@ pub fn train(examples: &Examples, features: &Features, options: &FitOptions) -> 
 fn drop_mislabeled<'a>(examples: &'a Examples, rows: usize, options: &FitOptions) -> (Vec<&'a Example>, Wrong) {
     let fold_of = folds(examples);
     let options = FitOptions { epochs: 1, per_epoch: options.per_epoch_first, ..options.clone() };
-    let (mut kept, mut counts) = (Vec::new(), Wrong::new());
+    let (mut right, mut counts) = (Vec::new(), Wrong::new());
     let mut scores = vec![0.0; Language::COUNT];
     for fold in 0..FOLDS {
         let (judged, others): (Vec<&Example>, Vec<&Example>) =
@@ -74,11 +74,11 @@ fn drop_mislabeled<'a>(examples: &'a Examples, rows: usize, options: &FitOptions
             count.0 += usize::from(wrong);
             count.1 += 1;
             if !wrong {
-                kept.push(example);
+                right.push(example);
             }
         }
     }
-    (kept, counts)
+    (right, counts)
 }
 
 /// Distributes the corpora over folds, largest first; corpora whose names are equal up to a hyphen stay together.

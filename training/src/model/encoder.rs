@@ -149,8 +149,8 @@ pub fn question_encoder(parameters: &Parameters) -> Option<Parameters> {
     }
     let mut questions = Parameters::new(parameters.device());
     questions.set(TOKENS, parameters.get(TOKENS));
-    let own = parameters.iter().filter_map(|(name, weight)| Some((name.strip_prefix(QUESTIONS)?, weight)));
-    own.for_each(|(name, weight)| questions.set(name, weight));
+    let of_questions = parameters.iter().filter_map(|(name, weight)| Some((name.strip_prefix(QUESTIONS)?, weight)));
+    of_questions.for_each(|(name, weight)| questions.set(name, weight));
     Some(questions)
 }
 

@@ -16,7 +16,7 @@ pub fn additive_margin_loss(left: &Tensor, right: &Tensor, margin: f64, temperat
     let pairs = left.size()[0];
     let margins = Tensor::eye(pairs, (left.kind(), left.device())) * margin;
     let logits = (unit(left).matmul(&unit(right).tr()) - margins) / temperature; // [batch, batch]
-    let own = Tensor::arange(pairs, (Kind::Int64, left.device()));
-    let pick = |logits: &Tensor| logits.cross_entropy_loss::<Tensor>(&own, None, Reduction::Mean, -100, 0.0);
+    let targets = Tensor::arange(pairs, (Kind::Int64, left.device()));
+    let pick = |logits: &Tensor| logits.cross_entropy_loss::<Tensor>(&targets, None, Reduction::Mean, -100, 0.0);
     pick(&logits) + pick(&logits.tr())
 }

@@ -9,7 +9,7 @@ use tch::{Kind, Reduction, Tensor};
 /// translations.
 pub fn alignment_loss(left: &Tensor, right: &Tensor) -> Tensor {
     let products = left.matmul(&right.tr()); // [batch, batch]
-    let own = Tensor::arange(left.size()[0], (Kind::Int64, left.device()));
-    let pick = |logits: &Tensor| logits.cross_entropy_loss::<Tensor>(&own, None, Reduction::Mean, -100, 0.0);
+    let targets = Tensor::arange(left.size()[0], (Kind::Int64, left.device()));
+    let pick = |logits: &Tensor| logits.cross_entropy_loss::<Tensor>(&targets, None, Reduction::Mean, -100, 0.0);
     pick(&products) + pick(&products.tr())
 }

@@ -9,8 +9,8 @@ use tch::{Kind, Reduction, Tensor};
 /// `left` and `right` are [batch, d], row by row translations, not necessarily of unit length; equation 9 normalizes them.
 pub fn contrastive_loss(left: &Tensor, right: &Tensor, temperature: f64) -> Tensor {
     let similarities = unit(left).matmul(&unit(right).tr()) / temperature; // [batch, batch]
-    let own = Tensor::arange(left.size()[0], (Kind::Int64, left.device()));
-    let pick = |logits: &Tensor| logits.cross_entropy_loss::<Tensor>(&own, None, Reduction::Mean, -100, 0.0);
+    let targets = Tensor::arange(left.size()[0], (Kind::Int64, left.device()));
+    let pick = |logits: &Tensor| logits.cross_entropy_loss::<Tensor>(&targets, None, Reduction::Mean, -100, 0.0);
     pick(&similarities) + pick(&similarities.tr())
 }
 

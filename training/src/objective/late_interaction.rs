@@ -45,9 +45,9 @@ pub fn late_interaction_scores(rows: &Tensor, log_weights: &Tensor, texts: &Inte
     // The choice of the nearest token has no gradient; only its cosine has one.
     let nearest = tch::no_grad(|| {
         let by_text = cosines.index_select(1, &flat).view([-1, pairs, length]); // [left, pairs, len]
-        let at = by_text.argmax(-1, false); // [left, pairs]
+        let nearest = by_text.argmax(-1, false); // [left, pairs]
         let starts = Tensor::arange(pairs, (Kind::Int64, rows.device())) * length;
-        flat.index_select(0, &(at + starts).flatten(0, -1)).view([-1, pairs])
+        flat.index_select(0, &(nearest + starts).flatten(0, -1)).view([-1, pairs])
     });
     let greatest = cosines.gather(1, &nearest, false); // [left, pairs]
     let weights = log_weights.index_select(0, &texts.left).exp() * &texts.counts; // [pairs, left]
@@ -58,7 +58,7 @@ pub fn late_interaction_scores(rows: &Tensor, log_weights: &Tensor, texts: &Inte
 /// each right one.
 pub fn late_interaction_loss(scores: &Tensor, temperature: f64) -> Tensor {
     let logits = scores / temperature;
-    let own = Tensor::arange(scores.size()[0], (Kind::Int64, scores.device()));
-    let pick = |logits: &Tensor| logits.cross_entropy_loss::<Tensor>(&own, None, Reduction::Mean, -100, 0.0);
+    let targets = Tensor::arange(scores.size()[0], (Kind::Int64, scores.device()));
+    let pick = |logits: &Tensor| logits.cross_entropy_loss::<Tensor>(&targets, None, Reduction::Mean, -100, 0.0);
     pick(&logits) + pick(&logits.tr())
 }

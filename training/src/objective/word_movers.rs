@@ -150,9 +150,9 @@ impl Plan<'_> {
             for (row, length) in entered.drain(..) {
                 for column in (0..self.columns).filter(|&column| open[column]) {
                     let cost = self.costs[row * self.columns + column] - self.row_potential[row] - self.column_potential[column];
-                    let reached = length + cost.max(0.0);
-                    if reached < paths.length[column] {
-                        (paths.length[column], paths.before[column]) = (reached, row);
+                    let new_length = length + cost.max(0.0);
+                    if new_length < paths.length[column] {
+                        (paths.length[column], paths.before[column]) = (new_length, row);
                     }
                 }
             }

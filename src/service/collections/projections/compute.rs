@@ -80,8 +80,8 @@ impl Service {
         memory::check_free(memory_bytes)?;
         let disk_bytes = documents.saturating_mul(POINT_BYTES);
         self.state.check_disk_space(disk_bytes)?;
-        let own = collection.row.name.clone();
-        let same = move |job: &Job, plan: ProjectionRequest| job.collection.as_ref() == Some(&own) && plan.center == center;
+        let name = collection.row.name.clone();
+        let same = move |job: &Job, plan: ProjectionRequest| job.collection.as_ref() == Some(&name) && plan.center == center;
         let running = self.state.run(move |state| state.find_unfinished::<ProjectJob>(same)).await?;
         if let Some(job) = running {
             return Err(Error::AlreadyProjecting { collection: collection.row.name.clone(), center, job });

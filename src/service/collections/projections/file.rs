@@ -172,12 +172,12 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("projection.none.json");
         file().write(folder.path(), ProjectionCenter::None).unwrap();
-        let whole = std::fs::read(&path).unwrap();
+        let intact = std::fs::read(&path).unwrap();
         let read = |origin: &str| ProjectionFile::read(folder.path(), ProjectionCenter::None, origin).unwrap();
         assert!(read("cafe").is_some() && read("beef").is_none());
-        let mut flipped = whole.clone();
+        let mut flipped = intact.clone();
         flipped[40] ^= 1;
-        for bad in [&b""[..], &whole[..whole.len() / 2], &whole[..whole.len() - 3], &flipped, b"{}\n00000000\n"] {
+        for bad in [&b""[..], &intact[..intact.len() / 2], &intact[..intact.len() - 3], &flipped, b"{}\n00000000\n"] {
             std::fs::write(&path, bad).unwrap();
             assert_eq!(read("cafe"), None);
         }

@@ -26,7 +26,7 @@ const POINT_BYTES: u64 = 8;
 impl CollectionHandle {
     pub async fn list_projections(&self) -> Result<Vec<ProjectionSummary>, Error> {
         let collection = self.open();
-        let listed = collection.read(|collection| {
+        let projections = collection.read(|collection| {
             let mut found = Vec::new();
             for center in ProjectionCenter::ALL {
                 let file = ProjectionFile::read(&collection.folder, center, &collection.identity)?;
@@ -34,7 +34,7 @@ impl CollectionHandle {
             }
             Ok(found)
         });
-        listed.await
+        projections.await
     }
 
     /// Reads a projection. If `field` names a metadata field, also returns the value of each document in that field.

@@ -81,7 +81,7 @@ impl<'c> CollectionCopier<'c> {
 
     async fn copy_from(&mut self, first: Revision) -> Result<Sequence, JobError> {
         let old = Arc::clone(&self.old);
-        let reached = blocking(move || old.with_store(|store| store.sequence())).await?;
+        let sequence = blocking(move || old.with_store(|store| store.sequence())).await?;
         let mut comparison = Comparison::new(Arc::clone(&self.old), Arc::clone(&self.next), first);
         loop {
             self.context.check()?;
@@ -94,7 +94,7 @@ impl<'c> CollectionCopier<'c> {
         }
         self.wait_until_stored().await?;
         self.report_progress().await?;
-        Ok(reached)
+        Ok(sequence)
     }
 
     /// Returns the number of documents of the replacement and of the collection.

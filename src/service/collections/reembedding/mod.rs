@@ -57,15 +57,15 @@ impl CollectionHandle {
         service.check_running()?;
         let loaded = service.model();
         let row = &collection.row;
-        let Some(own) = &row.model else {
+        let Some(current) = &row.model else {
             return Err(Error::NoModel { collection: row.name.clone(), dimension: row.dimension });
         };
         let before = fit_bounds(row.passages, loaded.tokens_max);
         let bounds = bounds.unwrap_or(before);
-        if own.fingerprint == loaded.fingerprint && bounds == before {
+        if current.fingerprint == loaded.fingerprint && bounds == before {
             let older = |collection: &Arc<OpenCollection>| Ok(collection.store.counts()?.cut_by_older_rules);
             if !collection.run(older).await? {
-                return Err(Error::ModelCurrent { collection: row.name.clone(), model: own.name.clone() });
+                return Err(Error::ModelCurrent { collection: row.name.clone(), model: current.name.clone() });
             }
         }
         let plan = ReembedPlan {
@@ -91,8 +91,8 @@ impl CollectionHandle {
         let passages = estimate_passages(counts.passages, before, bounds);
         let (memory_bytes, disk_bytes) = check_resources(&service.state, &collection, (&counts, passages), plan.dimension)?;
         let details = ReembedDetails {
-            from_model: own.name.clone(),
-            from_model_fingerprint: own.fingerprint.clone(),
+            from_model: current.name.clone(),
+            from_model_fingerprint: current.fingerprint.clone(),
             to_model: plan.model.clone(),
             to_model_fingerprint: plan.model_fingerprint.clone(),
             memory_bytes,
@@ -138,8 +138,8 @@ fn check_resources(
 
 /// Returns the passage bounds for a model that reads `tokens_max` tokens: the previous ones, reduced if they are too large.
 fn fit_bounds(before: Option<PassageBounds>, tokens_max: usize) -> PassageBounds {
-    let whole = PassageBounds::adjacent(tokens_max);
-    before.map_or(whole, |before| {
+    let adjacent = PassageBounds::adjacent(tokens_max);
+    before.map_or(adjacent, |before| {
         let tokens_max = before.tokens_max.min(tokens_max);
         PassageBounds { tokens_max, overlap_tokens: before.overlap_tokens.min(tokens_max / 2) }
     })

@@ -14,7 +14,7 @@ use crate::service::error::Error;
 use crate::service::folders::orphaned;
 use crate::service::jobs::{JobContext, JobError};
 use crate::service::open_collection::OpenCollection;
-use crate::service::state::{Listed, State};
+use crate::service::state::{CollectionEntry, State};
 use crate::storage::{BlockedWrites, CatalogPart, Postgres};
 
 pub(super) struct Pair {
@@ -84,7 +84,7 @@ impl ReembedPlan {
         }
         orphaned::with_garbage_marks(std::slice::from_ref(&old.folder), || {
             state.change_catalog(CatalogPart::Names, || {
-                let current = state.collections.read().get(name).and_then(Listed::open).cloned();
+                let current = state.collections.read().get(name).and_then(CollectionEntry::open).cloned();
                 if !current.is_some_and(|current| Arc::ptr_eq(&current, old)) {
                     return Err(state.missing_error(name));
                 }
@@ -97,7 +97,7 @@ impl ReembedPlan {
                     return Err(state.missing_error(name));
                 }
                 next.set_current(row);
-                state.collections.write().insert(name.clone(), Listed::Open(Arc::clone(next)));
+                state.collections.write().insert(name.clone(), CollectionEntry::Open(Arc::clone(next)));
                 state.redirect_writes(old, next);
                 Ok(())
             })

@@ -191,7 +191,7 @@ mod tests {
             "id,text,language,year,metadata.source\n1,\"Ein \"\"Zug\"\", spät\",de,2020,dpa\n2,雨が\n",
             &[
                 (2, r#"{"id":"1","text":"Ein \"Zug\", spät","language":"de","metadata":{"year":"2020","source":"dpa"}}"#),
-                (3, "! the row has 2 cells, but the header row has 5"),
+                (3, "! the row has the wrong number of cells: expected 5, got 2"),
             ],
         );
         check(FileFormat::Csv, "text\n\"two\nlines\"\n\nx\n", &[(2, r#"{"text":"two\nlines"}"#), (5, r#"{"text":"x"}"#)]);
@@ -259,12 +259,12 @@ mod tests {
         ] {
             let file = file(content.as_bytes());
             let all = read_all(&mut Records::open(file.path(), (format, &ColumnTypes::NONE), BYTES_MAX).unwrap());
-            for taken in 0..=all.len() {
+            for count in 0..=all.len() {
                 let mut first = Records::open(file.path(), (format, &ColumnTypes::NONE), BYTES_MAX).unwrap();
-                (0..taken).for_each(|_| drop(first.next().unwrap()));
+                (0..count).for_each(|_| drop(first.next().unwrap()));
                 let mut second = Records::open(file.path(), (format, &ColumnTypes::NONE), BYTES_MAX).unwrap();
                 second.seek(first.position()).unwrap();
-                assert_eq!(read_all(&mut second), all[taken..]);
+                assert_eq!(read_all(&mut second), all[count..]);
             }
         }
     }

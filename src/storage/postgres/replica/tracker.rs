@@ -36,7 +36,7 @@ pub struct ReplicaLag {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct LogEnd {
     /// When the primary was asked, measured before the question.
-    pub(super) at: Instant,
+    pub(super) read_at: Instant,
     /// Position in the log in bytes.
     pub(super) bytes: i64,
     /// The time by the primary's clock.
@@ -118,8 +118,8 @@ impl ReplicaTracker {
             return None;
         }
         let state = self.state.read();
-        let end = state.ends.iter().find(|end| end.at.elapsed() <= self.lag_max)?;
-        let since_ms = i64::try_from(end.at.elapsed().as_millis()).unwrap_or(i64::MAX);
+        let end = state.ends.iter().find(|end| end.read_at.elapsed() <= self.lag_max)?;
+        let since_ms = i64::try_from(end.read_at.elapsed().as_millis()).unwrap_or(i64::MAX);
         let (mark, now_ms) = (state.mark.clone(), end.now_ms.saturating_add(since_ms));
         Some(RequiredState { mark, sequence: 0, log_bytes: Some(end.bytes), now_ms })
     }
@@ -180,7 +180,7 @@ fn lag(ends: &mut VecDeque<LogEnd>, applied: i64) -> Option<ReplicaLag> {
     }
     let (first, last) = (ends.front()?, ends.back()?);
     let bytes = u64::try_from(last.bytes - applied).unwrap_or_default();
-    let age = if bytes == 0 { Duration::ZERO } else { first.at.elapsed() };
+    let age = if bytes == 0 { Duration::ZERO } else { first.read_at.elapsed() };
     Some(ReplicaLag { bytes, age })
 }
 
@@ -202,7 +202,7 @@ mod tests {
     #[test]
     fn replica_lag_is_measured_from_the_newest_log_end_it_has_reached() {
         let now = Instant::now();
-        let end = |seconds: u64, bytes| LogEnd { at: now - Duration::from_secs(seconds), bytes, now_ms: 0 };
+        let end = |seconds: u64, bytes| LogEnd { read_at: now - Duration::from_secs(seconds), bytes, now_ms: 0 };
         let all: VecDeque<_> = [end(50, 100), end(40, 200), end(30, 200), end(20, 300)].into();
         for (applied, bytes, age_s, left) in
             [(100, 200, 50, 4), (150, 150, 50, 4), (200, 100, 30, 2), (300, 0, 0, 1), (400, 0, 0, 1)]

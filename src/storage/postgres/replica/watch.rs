@@ -141,7 +141,7 @@ impl Watch {
     }
 
     fn check_primary(&mut self) -> Result<(), Fault> {
-        let at = Instant::now();
+        let read_at = Instant::now();
         let (session, is_new) = self.primary.session()?;
         let Some(row) = session.row(PRIMARY, &[])? else { return Ok(()) };
         if is_new {
@@ -150,7 +150,7 @@ impl Watch {
             let mark = timeline_mark(session, &timeline)?;
             self.tracker.record_primary(self.system.clone(), mark);
         }
-        self.tracker.record_log_end(LogEnd { at, bytes: row.try_get(2)?, now_ms: row.try_get(3)? });
+        self.tracker.record_log_end(LogEnd { read_at, bytes: row.try_get(2)?, now_ms: row.try_get(3)? });
         Ok(())
     }
 

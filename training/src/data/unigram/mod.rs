@@ -83,14 +83,14 @@ fn maximize(words: &[CountedWord], pieces: &[(Vec<char>, f64)], required: &FxHas
         })
         .collect();
     let expected = parts.into_iter().fold(zero(), add);
-    let kept: Vec<(Vec<char>, f64)> = pieces
+    let remaining: Vec<(Vec<char>, f64)> = pieces
         .iter()
         .zip(expected)
         .filter(|((piece, _), count)| *count >= EXPECTED_MIN || is_required(piece, required))
         .map(|((piece, _), count)| (piece.clone(), count.max(EXPECTED_MIN)))
         .collect();
-    let total = digamma(kept.iter().map(|(_, count)| count).sum());
-    kept.into_iter().map(|(piece, count)| (piece, digamma(count) - total)).collect()
+    let total = digamma(remaining.iter().map(|(_, count)| count).sum());
+    remaining.into_iter().map(|(piece, count)| (piece, digamma(count) - total)).collect()
 }
 
 fn is_required(piece: &[char], required: &FxHashSet<char>) -> bool {
@@ -106,7 +106,7 @@ fn prune(words: &[CountedWord], pieces: &[(Vec<char>, f64)], keep: usize) -> Vec
         lattice.best(word, None).into_iter().for_each(|piece| counts[piece as usize] += f64::from(*count));
     }
     let total: f64 = counts.iter().sum();
-    let mut kept = Vec::new();
+    let mut remaining = Vec::new();
     let losses: Vec<Option<f64>> = (0..pieces.len())
         .into_par_iter()
         .map(|number| {
@@ -126,12 +126,12 @@ fn prune(words: &[CountedWord], pieces: &[(Vec<char>, f64)], keep: usize) -> Vec
         })
         .collect();
     for (number, loss) in losses.into_iter().enumerate() {
-        kept.extend(loss.map(|loss| (loss, number)));
+        remaining.extend(loss.map(|loss| (loss, number)));
     }
-    kept.sort_by(|a, b| b.0.total_cmp(&a.0).then(a.1.cmp(&b.1)));
-    kept.truncate(keep);
-    kept.sort_unstable_by_key(|&(_, number)| number);
-    kept.into_iter().map(|(_, number)| pieces[number].clone()).collect()
+    remaining.sort_by(|a, b| b.0.total_cmp(&a.0).then(a.1.cmp(&b.1)));
+    remaining.truncate(keep);
+    remaining.sort_unstable_by_key(|&(_, number)| number);
+    remaining.into_iter().map(|(_, number)| pieces[number].clone()).collect()
 }
 
 fn finish(mut pieces: Vec<(Vec<char>, f64)>, required: &FxHashSet<char>, size: usize) -> Vec<Piece> {

@@ -34,21 +34,23 @@ pub fn candidates(words: &[CountedWord], characters: &FxHashSet<char>, settings:
     let mut open: Vec<Vec<u16>> = words
         .iter()
         .map(|(word, _)| {
-            (0..word.len().min(usize::from(u16::MAX)) as u16).filter(|&at| characters.contains(&word[usize::from(at)])).collect()
+            (0..word.len().min(usize::from(u16::MAX)) as u16)
+                .filter(|&start| characters.contains(&word[usize::from(start)]))
+                .collect()
         })
         .collect();
     for length in 1..=settings.piece_characters_max {
         let mut counts: FxHashMap<&[char], u64> = FxHashMap::default();
         for ((word, count), starts) in words.iter().zip(&mut open) {
-            starts.retain(|&at| part(word, at, length).is_some_and(|part| characters.contains(&part[length - 1])));
-            for &at in starts.iter() {
-                *counts.entry(&word[usize::from(at)..usize::from(at) + length]).or_default() += u64::from(*count);
+            starts.retain(|&start| part(word, start, length).is_some_and(|part| characters.contains(&part[length - 1])));
+            for &start in starts.iter() {
+                *counts.entry(&word[usize::from(start)..usize::from(start) + length]).or_default() += u64::from(*count);
             }
         }
         if length > 1 {
             counts.retain(|_, count| *count >= settings.candidate_count_min);
             for ((word, _), starts) in words.iter().zip(&mut open) {
-                starts.retain(|&at| part(word, at, length).is_some_and(|part| counts.contains_key(part)));
+                starts.retain(|&start| part(word, start, length).is_some_and(|part| counts.contains_key(part)));
             }
         }
         found.extend(counts.into_iter().map(|(piece, count)| (piece.to_vec(), (count * length as u64) as f64)));
@@ -59,6 +61,6 @@ pub fn candidates(words: &[CountedWord], characters: &FxHashSet<char>, settings:
     found
 }
 
-fn part(word: &[char], at: u16, length: usize) -> Option<&[char]> {
-    word.get(usize::from(at)..usize::from(at) + length)
+fn part(word: &[char], start: u16, length: usize) -> Option<&[char]> {
+    word.get(usize::from(start)..usize::from(start) + length)
 }
