@@ -26,9 +26,8 @@ impl std::fmt::Display for ProjectionCenter {
     }
 }
 
-/// What to project, and how. The catalog stores it as the request of a job.
+/// What to project, and how. The catalog stores it in the request of a job.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
 pub struct ProjectionRequest {
     /// What is subtracted from the embeddings.
     pub center: ProjectionCenter,

@@ -3,6 +3,7 @@
 mod code;
 
 pub use code::DATABASE_UNREACHABLE;
+pub(crate) use code::is_disk_failure;
 
 use std::path::PathBuf;
 
@@ -25,7 +26,7 @@ use crate::store::{StoreError, file_limit_note};
 pub enum Error {
     #[error("there is no collection {name}")]
     CollectionNotFound { name: CollectionName },
-    #[error("collection {name} has been replaced by a restored snapshot or a re-embedding")]
+    #[error("collection {name} has been replaced by a restored snapshot, a re-embedding or a new collection of that name")]
     CollectionReplaced { name: CollectionName },
     /// The collection, classifier or job that a request with this idempotency key created has since been deleted.
     #[error("what the request with idempotency key {key:?} created has been deleted")]

@@ -30,13 +30,35 @@ pub struct Catalog {
 
 const CATALOG_FILE: &str = "catalog.sqlite";
 /// The types of jobs that go on with the replacement of their collection. Jobs of other types name passages, which the
-/// replacement does not have, or find the collection by its name.
-pub(crate) const FOLLOWING_JOBS: [JobType; 3] = [JobType::Import, JobType::Classify, JobType::Evaluate];
+/// replacement does not have.
+pub(crate) const FOLLOWING_JOBS: [JobType; 4] = [JobType::Import, JobType::Classify, JobType::Evaluate, JobType::Project];
+/// Those of them that only read, so that they also go on with what a restore puts in place of their collection.
+const READING_JOBS: [JobType; 2] = [JobType::Evaluate, JobType::Project];
 const CHECKING: &str = "checking the catalog";
 
 /// Writes `FOLLOWING_JOBS` as an SQL list.
 pub(crate) fn following_jobs() -> String {
-    FOLLOWING_JOBS.map(|kind| format!("'{}'", kind.name())).join(", ")
+    sql_list(&FOLLOWING_JOBS)
+}
+
+fn sql_list(types: &[JobType]) -> String {
+    types.iter().map(|kind| format!("'{}'", kind.name())).collect::<Vec<_>>().join(", ")
+}
+
+/// Replaces the id of a collection by another one in the requests of the unfinished jobs that only read it.
+pub(super) fn redirect_reading_jobs(connection: &Connection, old: &CollectionId, new: &CollectionId) -> Result<(), Fault> {
+    redirect_jobs(connection, &READING_JOBS, old, new)
+}
+
+fn redirect_jobs(connection: &Connection, types: &[JobType], old: &CollectionId, new: &CollectionId) -> Result<(), Fault> {
+    // A collection's id is a UUID, so an occurrence in a request always means the collection.
+    let sql = format!(
+        "update jobs set request = replace(request, ?1, ?2)
+         where finished_at_ms is null and type in ({}) and instr(request, ?1) > 0",
+        sql_list(types)
+    );
+    connection.execute(&sql, [&old.0, &new.0])?;
+    Ok(())
 }
 
 impl Catalog {
@@ -112,13 +134,7 @@ impl Catalog {
             )?;
             transaction.execute("update aliases set collection = ?2 where collection = ?1", [&old.0, &new.id.0])?;
             transaction.execute("update idempotency_records set answer = ?2 where answer = ?1", [&old.0, &new.id.0])?;
-            // A collection's id is a UUID, so an occurrence in a request always means the collection.
-            let sql = format!(
-                "update jobs set request = replace(request, ?1, ?2)
-                 where finished_at_ms is null and type in ({}) and instr(request, ?1) > 0",
-                following_jobs()
-            );
-            transaction.execute(&sql, [&old.0, &new.id.0])?;
+            redirect_jobs(&transaction, &FOLLOWING_JOBS, old, &new.id)?;
             transaction.commit()?;
             Ok(changed > 0)
         })

@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use rusqlite::{Connection, params};
 
 use super::aliases::{point_alias, read_aliases};
+use super::catalog::redirect_reading_jobs;
 use super::collections::insert_all;
 use super::error::Fault;
 use super::sqlite_session::SqliteSession;
@@ -23,7 +24,8 @@ const TEXT_COLUMNS: &str = "description, text, labels, language, embedding";
 /// The change that a restored snapshot makes to the catalog.
 #[derive(Debug, Clone, Default)]
 pub struct Replacement {
-    /// The collections to remove. Their aliases move to the new collections with the same names.
+    /// The collections to remove. Their aliases, and the jobs that only read them, move to the new collections with the same
+    /// names.
     pub replaced: Vec<Collection>,
     pub new: Vec<Collection>,
     /// Aliases and classifiers to add.
@@ -85,6 +87,11 @@ impl Catalog {
                     transaction.execute("delete from collections where id = ?1", [&collection.id.0])?;
                 }
                 insert_all(session, &change.new)?;
+                for old in &change.replaced {
+                    if let Some(new) = change.new.iter().find(|new| new.name == old.name) {
+                        redirect_reading_jobs(&transaction, &old.id, &new.id)?;
+                    }
+                }
                 for alias in &aliases {
                     let new = change.new.iter().find(|new| new.name == alias.collection);
                     if let Some(new) = new {

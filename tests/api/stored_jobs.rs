@@ -85,6 +85,11 @@ fn stored() -> Vec<(JobType, &'static str, Value)> {
                 "tokens_max": 128, "overlap_tokens": 0}),
         ),
         (JobType::Project, "create_projection", json!({"center": "language", "documents_max": 50_000, "neighbors": 15})),
+        (
+            JobType::Project,
+            "create_projection",
+            json!({"collection_id": ID, "center": "language", "documents_max": 50_000, "neighbors": 15}),
+        ),
     ]
 }
 

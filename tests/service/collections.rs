@@ -2,11 +2,12 @@
 
 use dragoman::domain::{
     Code, CollectionChange, Filter, JobStatus, Language, MetadataPath, NewCollection, NewDocument, NewSource, Precondition,
-    ProjectionCenter, ProjectionRequest, Wait,
+    ProjectionCenter, ProjectionRequest, RestoreRequest, Wait,
 };
 use dragoman::service::Error;
 
-use crate::{Setting, document, eventually, fresh, fresh_with, id, name, news, open, request};
+use crate::jobs::{REPLACE, snapshot};
+use crate::{Setting, document, eventually, fresh, fresh_with, id, name, news, one_job_at_a_time, open, request};
 
 fn new(collection: &str) -> NewCollection {
     NewCollection { description: Some("for a test".to_owned()), ..NewCollection::new(name(collection)) }
@@ -110,20 +111,62 @@ async fn what_the_worker_of_a_deleted_collection_embeds_is_not_in_the_next_one_o
     assert_eq!((counts.documents, counts.passages, counts.passages_pending), (1, 1, 0));
 }
 
+/// The parameters of a projection.
+const PROJECTION: ProjectionRequest = ProjectionRequest { center: ProjectionCenter::None, documents_max: 2_000, neighbors: 15 };
+
+fn words(count: usize) -> Vec<NewDocument> {
+    (0..count).map(|n| document(&format!("d{n}"), &format!("words {n}"))).collect()
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn the_projection_of_a_deleted_collection_is_not_computed_for_the_next_one_of_that_name() {
     let (_folder, running) = news().await;
-    let documents = |count: usize| (0..count).map(|n| document(&format!("d{n}"), &format!("words {n}"))).collect();
-    running.upsert("news", documents(2_000), Wait::Indexed).await.unwrap();
-    let request = ProjectionRequest { center: ProjectionCenter::None, documents_max: 2_000, neighbors: 15 };
-    let job = running.service.create_projection(&name("news"), request, None).await.unwrap();
+    running.upsert("news", words(2_000), Wait::Indexed).await.unwrap();
+    let job = running.service.create_projection(&name("news"), PROJECTION, None).await.unwrap();
     eventually("the documents are read", async || running.service.get_job(&job.id).await.unwrap().progress.done > 0).await;
     running.service.delete_collection(&name("news")).await.unwrap();
     running.create("news").await;
-    running.upsert("news", documents(20), Wait::Indexed).await.unwrap();
+    running.upsert("news", words(20), Wait::Indexed).await.unwrap();
     let ended = running.ended(&job.id).await;
     assert_eq!((ended.status, ended.error.map(|error| error.code)), (JobStatus::Failed, Some(Code::CollectionNotFound)));
     assert!(running.on("news").list_projections().await.unwrap().is_empty());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_waiting_projection_fails_if_its_collection_is_deleted_and_created_anew() {
+    let (_folder, running) = fresh_with(one_job_at_a_time()).await;
+    for created in ["news", "other"] {
+        running.create(created).await;
+    }
+    running.upsert("news", words(20), Wait::Indexed).await.unwrap();
+    running.control.pause();
+    running.import_one("other").await;
+    let waiting = running.service.create_projection(&name("news"), PROJECTION, None).await.unwrap();
+    running.service.delete_collection(&name("news")).await.unwrap();
+    running.create("news").await;
+    running.upsert("news", vec![document("a", "words")], Wait::Stored).await.unwrap();
+    running.control.resume();
+    let ended = running.ended(&waiting.id).await;
+    assert_eq!((ended.status, ended.error.map(|error| error.code)), (JobStatus::Failed, Some(Code::CollectionNotFound)));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_waiting_projection_runs_on_what_a_restore_has_put_in_place_of_its_collection() {
+    let (_folder, running) = fresh_with(one_job_at_a_time()).await;
+    for created in ["news", "other"] {
+        running.create(created).await;
+    }
+    running.upsert("news", words(20), Wait::Indexed).await.unwrap();
+    let id = snapshot(&running).await;
+    running.control.pause();
+    running.import_one("other").await;
+    let request = RestoreRequest { collection: Some(name("news")), ..REPLACE };
+    running.service.restore_snapshot(&id, request).await.unwrap();
+    let waiting = running.service.create_projection(&name("news"), PROJECTION, None).await.unwrap();
+    running.control.resume();
+    let ended = running.ended(&waiting.id).await;
+    assert_eq!((ended.status, ended.error), (JobStatus::Succeeded, None));
+    assert_eq!(running.on("news").list_projections().await.unwrap().len(), 1);
 }
 
 #[tokio::test]

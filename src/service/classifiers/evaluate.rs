@@ -213,7 +213,7 @@ impl JobKind for EvaluateJob {
 
     /// Evaluates from the beginning.
     async fn run(context: &JobContext, plan: EvaluatePlan) -> Result<(), JobError> {
-        let collection = plan.documents.collection_to_read(context)?;
+        let collection = context.collection(&plan.documents.collection_id)?;
         let evaluated = evaluate_all(context, &collection, plan.documents).await;
         evaluated.map_err(|error| error.or_deleted(&collection))
     }

@@ -8,8 +8,6 @@ use super::error::ClassifierError;
 use super::trained::TrainedClassifier;
 use crate::domain::{ClassifierName, CollectionId, Filter, MetadataPath};
 use crate::service::error::Error;
-use crate::service::jobs::{JobContext, JobError};
-use crate::service::open_collection::OpenCollection;
 use crate::service::state::State;
 
 /// The classifier and the documents of a job.
@@ -25,14 +23,6 @@ pub(super) struct ClassifierJobPlan {
 }
 
 impl ClassifierJobPlan {
-    /// Returns the collection that the job was accepted for or, if it was replaced, the one that has its name now. For a job
-    /// that only reads.
-    pub(super) fn collection_to_read(&self, context: &JobContext) -> Result<Arc<OpenCollection>, JobError> {
-        let (state, name) = (context.state()?, context.collection_name()?);
-        let found = state.collection_by_id(&self.collection_id.0);
-        Ok(found.map_or_else(|| state.collection(name), Ok)?)
-    }
-
     /// Returns the classifier in its current state, in memory.
     pub(super) async fn classifier(&self, state: &Arc<State>) -> Result<Arc<TrainedClassifier>, Error> {
         let (id, name) = (self.classifier.clone(), self.name.clone());

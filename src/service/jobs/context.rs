@@ -70,8 +70,7 @@ impl JobContext {
         self.job.collection.as_ref().ok_or_else(nameless)
     }
 
-    /// Returns the collection that the job was accepted for, even if its name or alias belongs to another one now. For a job
-    /// that writes.
+    /// Returns the collection that the job was accepted for, even if its name or alias belongs to another one now.
     pub(crate) fn collection(&self, id: &CollectionId) -> Result<Arc<OpenCollection>, JobError> {
         let (state, name) = (self.state()?, self.collection_name()?);
         Ok(state.find_by_id(&id.0).ok_or_else(|| state.missing_error(name))?.usable()?)

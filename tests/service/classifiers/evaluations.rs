@@ -117,6 +117,23 @@ async fn an_evaluation_fails_if_the_collection_that_its_classifier_reads_is_dele
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_waiting_evaluation_fails_if_its_collection_is_deleted_and_created_anew() {
+    let (_folder, running) = fresh_with(one_job_at_a_time()).await;
+    running.train(of_texts(ClassifierKind::Knn, 40)).await;
+    running.fill_judged(20, Wait::Indexed).await;
+    running.create("other").await;
+    running.control.pause();
+    let first = running.import_one("other").await;
+    let waiting = running.start_evaluation().await;
+    running.service.delete_collection(&name("news")).await.unwrap();
+    running.fill_judged(10, Wait::Stored).await;
+    running.control.resume();
+    running.ended(&first.id).await;
+    let ended = running.ended(&waiting.id).await;
+    assert_eq!((ended.status, ended.error.map(|error| error.code)), (JobStatus::Failed, Some(Code::CollectionNotFound)));
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_waiting_evaluation_runs_on_what_a_restore_has_put_in_place_of_its_collection() {
     let (_folder, running) = fresh_with(one_job_at_a_time()).await;
     running.train(of_texts(ClassifierKind::Knn, 40)).await;

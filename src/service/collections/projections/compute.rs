@@ -10,10 +10,12 @@
 use std::collections::BinaryHeap;
 use std::sync::Arc;
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
 
-use crate::domain::{CollectionName, Embedding, Job, JobType, JobUnit, ProjectionCenter, ProjectionRequest, RequestKey, Scope};
+use crate::domain::{
+    CollectionId, CollectionName, Embedding, Job, JobType, JobUnit, ProjectionCenter, ProjectionRequest, RequestKey, Scope,
+};
 use crate::mining::{BLOCK_SENTENCES, NeighborLists};
 use crate::parallel::{in_parallel, parallelism};
 use crate::projection::{FuzzyGraph, Layout, Neighborhood, Point, Vectors, bytes_needed, epochs, principal_plane};
@@ -35,6 +37,14 @@ const BLOCKS_PER_CORE: usize = 4;
 const POINT_BYTES: u64 = 128;
 
 pub(crate) struct ProjectJob;
+
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) struct ProjectPlan {
+    /// `None` in jobs of earlier versions, which find the collection by its name.
+    collection_id: Option<CollectionId>,
+    #[serde(flatten)]
+    request: ProjectionRequest,
+}
 
 /// The initial details of the job: how many documents it shows, and how much memory that takes.
 #[derive(Debug, Serialize)]
@@ -81,7 +91,7 @@ impl Service {
         let disk_bytes = documents.saturating_mul(POINT_BYTES);
         self.state.check_disk_space(disk_bytes)?;
         let name = collection.row.name.clone();
-        let same = move |job: &Job, plan: ProjectionRequest| job.collection.as_ref() == Some(&name) && plan.center == center;
+        let same = move |job: &Job, plan: ProjectPlan| job.collection.as_ref() == Some(&name) && plan.request.center == center;
         let running = self.state.run(move |state| state.find_unfinished::<ProjectJob>(same)).await?;
         if let Some(job) = running {
             return Err(Error::AlreadyProjecting { collection: collection.row.name.clone(), center, job });
@@ -89,11 +99,11 @@ impl Service {
         Ok(NewJob {
             id: new_job_id()?,
             collection: Some(collection.row.name.clone()),
-            request,
+            request: ProjectPlan { collection_id: Some(collection.row.id.clone()), request },
             details: ProjectDetails { center, documents, memory_bytes, disk_bytes },
             total: steps(documents),
             folder: None,
-            follows: None,
+            follows: Some(collection),
         })
     }
 }
@@ -102,14 +112,17 @@ impl JobKind for ProjectJob {
     const TYPE: JobType = JobType::Project;
     const SCOPE: Scope = Scope::Write;
     const UNIT: JobUnit = JobUnit::Steps;
-    type Request = ProjectionRequest;
+    type Request = ProjectPlan;
     type Details = ProjectDetails;
 
-    async fn run(context: &JobContext, plan: ProjectionRequest) -> Result<(), JobError> {
+    async fn run(context: &JobContext, plan: ProjectPlan) -> Result<(), JobError> {
         let name = context.collection_name()?;
         loop {
-            let collection = context.state()?.collection(name)?;
-            let projected = project(context, plan, &collection).await;
+            let collection = match &plan.collection_id {
+                Some(id) => context.collection(id)?,
+                None => context.state()?.collection(name)?,
+            };
+            let projected = project(context, plan.request, &collection).await;
             // Canceling makes the work fail. Report such a job as canceled, not as failed.
             context.check()?;
             if projected.is_err() {
@@ -122,6 +135,8 @@ impl JobKind for ProjectJob {
             if Arc::ptr_eq(&context.state()?.collection(name)?, &collection) {
                 return projected;
             }
+            // If it was re-embedded or restored, the stored request now names the replacement, so the lookup by the former id
+            // fails and the job runs again.
         }
     }
 }
