@@ -208,6 +208,16 @@ impl<R: io::BufRead> Records for JsonExport<R> {
 }
 
 impl Documents {
+    /// Converts records until one has what documents need. Fails if none has, so that no collection is created for them.
+    pub fn find_needed(&mut self) -> io::Result<()> {
+        let mut lines = Vec::new();
+        while !self.needed.is_found() && self.advance()? {
+            lines.append(self.line.get_mut());
+        }
+        self.line = io::Cursor::new(lines);
+        Ok(())
+    }
+
     /// Converts the next record. Returns false at the end.
     fn advance(&mut self) -> io::Result<bool> {
         let after = |error: io::Error| io::Error::new(error.kind(), format!("{error}, after {}", plural(self.number, "record")));

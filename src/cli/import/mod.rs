@@ -136,13 +136,16 @@ fn send(
     bar.finish_and_clear();
     match (sent, broken) {
         (Ok(job), _) => Ok(job),
-        (Err(_), Some(error)) => {
-            let file = args.file.as_deref().filter(|file| !is_standard(file));
-            let name = file.map_or("standard input".to_owned(), |file| file.display().to_string());
-            Err(CliError::io(format!("read {name}"))(error))
-        }
+        (Err(_), Some(error)) => Err(unreadable(args)(error)),
         (Err(error), None) => Err(error),
     }
+}
+
+/// Makes the error for a file that cannot be read or used.
+fn unreadable(args: &ImportArgs) -> impl FnOnce(io::Error) -> CliError {
+    let file = args.file.as_deref().filter(|file| !is_standard(file));
+    let name = file.map_or("standard input".to_owned(), |file| file.display().to_string());
+    CliError::io(format!("read {name}"))
 }
 
 /// Uploads the documents of another database's export. Returns the records that could not be converted.
@@ -164,6 +167,7 @@ fn send_foreign(
     let bar = client.output.progress(about.filter(|about| about.is_file()).map(|about| about.len()), Unit::Bytes);
     let mut documents = args.foreign.documents(source, (file, compression), takes_vectors, (&bar, failures))?;
     if args.create {
+        documents.find_needed().map_err(unreadable(args))?;
         create(client, name)?;
     }
     let job = send(client, args, (&mut documents, None), (FileFormat::Ndjson, FileEncoding::Identity), &bar)?;
