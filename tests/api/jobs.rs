@@ -3,7 +3,9 @@
 use axum::body::Body;
 use axum::http::Request;
 use dragoman::domain::Limits;
+use http_body_util::BodyExt as _;
 use serde_json::{Value, json};
+use tower::ServiceExt as _;
 
 use crate::server::{Response, Server};
 
@@ -99,6 +101,17 @@ async fn job_events_report_progress_and_end_with_the_job() {
     assert_eq!((&data["status"], &data["details"]["created"]), (&json!("succeeded"), &json!(4_000)));
     let late = server.get(&path).await;
     assert_eq!(late.text.matches("event: ").count(), 1, "{}", late.text);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn job_events_can_be_asked_for_more_after_their_end() {
+    let server = Server::with_news().await;
+    let job = begin(&server, 1).await;
+    let request = Request::get(format!("{}/events", job.header("location").expect("a place"))).header("host", "localhost");
+    let request = request.body(Body::empty()).expect("a request");
+    let mut events = server.router.clone().oneshot(request).await.expect("an answer").into_body();
+    while events.frame().await.is_some() {}
+    assert!(events.frame().await.is_none());
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -6,7 +6,7 @@ use axum::body::Body;
 use axum::extract::State;
 use axum::http::header::{CONTENT_TYPE, HeaderName};
 use axum::response::sse::{Event, KeepAlive, Sse};
-use futures::stream::{self, Stream};
+use futures::stream::{self, Stream, StreamExt as _};
 use serde::Deserialize;
 use utoipa::{IntoParams, ToSchema};
 
@@ -57,7 +57,9 @@ pub async fn watch_job(
     VisibleJob(job): VisibleJob,
 ) -> Result<Sse<impl Stream<Item = Result<Event, Infallible>>>, ApiError> {
     let watch = api.service.watch_job(&job.id).await?;
-    Ok(Sse::new(stream::unfold(watch, next_event)).keep_alive(KeepAlive::default()))
+    // Unlike this one, `unfold` panics if a layer asks it once more after its end.
+    let events = stream::unfold(watch, next_event).fuse();
+    Ok(Sse::new(events).keep_alive(KeepAlive::default()))
 }
 
 async fn next_event(mut watch: JobWatch) -> Option<(Result<Event, Infallible>, JobWatch)> {
