@@ -70,7 +70,7 @@ async fn revalidating_an_unchanged_console_file_returns_304() {
         let first = conditional(&server, path, "\"another\"").await;
         let tag = first.header("etag").expect("a tag").to_owned();
         assert_eq!((first.status, first.header("cache-control")), (200, Some("no-cache")), "{path}");
-        for known in [tag.clone(), format!("W/{tag}"), format!("\"another\", {tag}"), "*".to_owned()] {
+        for known in [tag.clone(), tag.trim_start_matches("W/").to_owned(), format!("\"another\", {tag}"), "*".to_owned()] {
             let again = conditional(&server, path, &known).await;
             assert_eq!((again.status, again.bytes.len(), again.header("etag")), (304, 0, Some(tag.as_str())), "{path} {known}");
         }

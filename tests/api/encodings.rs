@@ -148,3 +148,19 @@ async fn a_request_is_answered_even_if_it_accepts_no_encoding() {
     let response = server.send(request.body(Body::from(r#"{"name": "more"}"#)).expect("a request")).await;
     assert_eq!(response.status, 201, "{}", response.text);
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn content_that_is_also_sent_compressed_has_a_weak_entity_tag_and_varies() {
+    let server = Server::start();
+    let varies = |response: &Response| response.header("vary").is_some_and(|by| by.contains("accept-encoding"));
+    for path in ["/", "/console/app.js", "/openapi.json"] {
+        let (plain, packed) = (ask(&server, path, "identity").await, ask(&server, path, "gzip").await);
+        let tag = plain.header("etag").expect("a tag");
+        assert_eq!((packed.header("content-encoding"), packed.header("etag")), (Some("gzip"), Some(tag)), "{path}");
+        assert!(tag.starts_with("W/"), "{path}: {tag}");
+        let known = Request::get(path).header("if-none-match", tag).body(Body::empty()).expect("a request");
+        let known = server.send_unchecked(known).await;
+        assert_eq!((known.status, known.header("etag")), (304, Some(tag)), "{path}");
+        assert!([plain, packed, known].iter().all(varies), "{path}");
+    }
+}
