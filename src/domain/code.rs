@@ -271,10 +271,10 @@ codes! {
     Unavailable = ("unavailable", 503, Capacity,
         "collection news is still recovering: 24576 of 100000 passages are indexed",
         "Repeat after `Retry-After`. `GET /readyz` shows the server's progress.");
-    /// The disk is full or read-only, so that only reads work; or the database server does not answer.
+    /// The disk is full, read-only or failing, so that at most reads work; or the database server does not answer.
     StorageUnavailable = ("storage_unavailable", 503, Capacity,
         "this needs 1000000 bytes plus a reserve of 67108864, but the disk has 5000000 free",
-        "Repeat after `Retry-After`, once the disk has room and is writable, or the database answers. The server needs no restart.");
+        "Repeat after `Retry-After`, once the disk works and has room, or the database answers. The server needs no restart.");
     /// The collection's database is damaged at the place that the detail names; damaged data is never returned.
     CollectionDamaged = ("collection_damaged", 500, Server,
         "collection news is damaged: document fr-1 in row 7 of table documents; replace or delete the document to repair it",

@@ -1,5 +1,7 @@
 //! Maps each error of the service to its code.
 
+use rustix::io::Errno;
+
 use super::Error;
 use crate::domain::{Code, chain};
 use crate::embed::EmbedError;
@@ -107,8 +109,15 @@ fn file_code(source: &std::io::Error) -> Code {
     use std::io::ErrorKind as Kind;
     match source.kind() {
         Kind::StorageFull | Kind::QuotaExceeded | Kind::FileTooLarge | Kind::ReadOnlyFilesystem => Code::StorageUnavailable,
+        _ if is_disk_failure(source) => Code::StorageUnavailable,
         _ => Code::Internal,
     }
+}
+
+/// Whether the disk failed to read or write, which is not the fault of what is stored. The error may be the cause of this one.
+pub(crate) fn is_disk_failure(error: &std::io::Error) -> bool {
+    let causes = std::iter::successors(Some(error as &(dyn std::error::Error + 'static)), |cause| cause.source());
+    causes.filter_map(|cause| cause.downcast_ref::<std::io::Error>()).any(|cause| Errno::from_io_error(cause) == Some(Errno::IO))
 }
 
 fn store_code(error: &StoreError) -> Code {
@@ -197,6 +206,20 @@ mod tests {
     use std::sync::Arc;
 
     use super::*;
+
+    #[test]
+    fn a_failing_disk_has_the_same_code_for_a_file_as_for_a_database() {
+        for (errno, code) in [
+            (Errno::IO, Code::StorageUnavailable),
+            (Errno::NOSPC, Code::StorageUnavailable),
+            (Errno::ROFS, Code::StorageUnavailable),
+            (Errno::ACCESS, Code::Internal),
+        ] {
+            assert_eq!(Error::File { path: "upload".into(), source: errno.into() }.code(), code, "{errno:?}");
+            let index = IndexError::File { path: "index.usearch".into(), source: errno.into() };
+            assert_eq!(Error::Index(index).code(), code, "{errno:?}");
+        }
+    }
 
     #[test]
     fn a_thread_that_cannot_be_started_is_a_lack_of_capacity() {

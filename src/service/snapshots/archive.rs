@@ -16,7 +16,7 @@ use uuid::Uuid;
 
 use crate::compression::bounded_decoder;
 use crate::domain::{Alias, CollectionName, FileEncoding, SnapshotClassifier, SnapshotCollection, chain, hex};
-use crate::service::error::Error;
+use crate::service::error::{Error, is_disk_failure};
 use crate::service::folders::{AtPath, open_file, open_with_length, sync_dir};
 use crate::store::{DatabaseKind, check_head};
 
@@ -260,6 +260,14 @@ impl ArchiveBounds {
     }
 }
 
+/// Makes the error for an archive that cannot be read to its end. A failing disk does not mean that the archive is damaged.
+fn broken(source: io::Error) -> Error {
+    if is_disk_failure(&source) {
+        return Error::File { path: "the archive of a snapshot".into(), source };
+    }
+    invalid(format!("is damaged: {source}"))
+}
+
 /// Reads an archive to its end and checks everything. `path_of` returns the path to write a file of this name to, or `None` to
 /// skip it. Written files are durable, but must not be trusted before this has succeeded. `on_progress` receives the number of
 /// bytes read so far from time to time; an error from it ends the reading.
@@ -270,7 +278,6 @@ pub(crate) fn unpack(
     mut on_progress: impl FnMut(u64) -> Result<(), Error>,
 ) -> Result<Description, Error> {
     let mut packed = Hashing::new(BufReader::with_capacity(COPY_BYTES, archive));
-    let broken = |error: io::Error| invalid(format!("is damaged: {error}"));
     let mut sums: BTreeMap<String, FileDigest> = BTreeMap::new();
     let mut manifest: Option<Manifest> = None;
     {
@@ -328,7 +335,7 @@ fn read_manifest(entry: &mut impl Read, bytes: u64, bytes_max: u64) -> Result<Ma
         return Err(invalid(format!("has a manifest of {bytes} bytes, but at most {bytes_max} are allowed")));
     }
     let mut json = Vec::new();
-    entry.read_to_end(&mut json).map_err(|error| invalid(format!("is damaged: {error}")))?;
+    entry.read_to_end(&mut json).map_err(broken)?;
     match serde_json::from_slice::<Version>(&json).map(|version| version.format) {
         Ok(version) if (u64::from(FORMAT_COLLECTIONS)..=u64::from(FORMAT_WHOLE)).contains(&version) => {
             serde_json::from_slice(&json).map_err(|error| invalid(format!("has a damaged manifest: {error}")))
@@ -377,7 +384,7 @@ fn copy_database(
 fn read_piece(entry: &mut impl Read, piece: &mut Vec<u8>) -> Result<(), Error> {
     piece.clear();
     let read = entry.take(COPY_BYTES as u64).read_to_end(piece);
-    read.map(drop).map_err(|error| invalid(format!("is damaged: {error}")))
+    read.map(drop).map_err(broken)
 }
 
 fn check_sums(manifest: &Manifest, sums: &BTreeMap<String, FileDigest>) -> Result<(), Error> {
@@ -435,5 +442,20 @@ impl<T: Write> Write for Hashing<T> {
 
     fn flush(&mut self) -> io::Result<()> {
         self.inner.flush()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::domain::Code;
+
+    #[test]
+    fn an_archive_on_a_failing_disk_is_not_called_damaged() {
+        // Nothing is mapped at the address 0 of a process, so reading it fails as a disk does.
+        let archive = File::open("/proc/self/mem").unwrap();
+        let bounds = ArchiveBounds { bytes_max: 1 << 20, collections_max: 1 };
+        let error = unpack(&archive, bounds, |_| None, |_| Ok(())).unwrap_err();
+        assert_eq!(error.code(), Code::StorageUnavailable, "{error:?}");
     }
 }
