@@ -230,7 +230,7 @@ async fn run(operation: &Operation, settings: &Settings, request: Request, next:
         false => match tokio::time::timeout(limit, refuse_body(request)).await {
             Ok(Ok(request)) => request,
             Ok(Err(error)) => return error.into_response(),
-            Err(_) => return timed_out(limit, false).into_response(),
+            Err(_) => return body_late(limit).into_response(),
         },
     };
     if operation.streams {
@@ -242,17 +242,26 @@ async fn run(operation: &Operation, settings: &Settings, request: Request, next:
     let received = request.extensions().get::<ReadProgress>().cloned();
     match tokio::time::timeout(limit * parts, next.run(request)).await {
         Ok(response) => response,
-        Err(_) => timed_out(limit, received.is_none_or(|received| received.is_complete())).into_response(),
+        Err(_) if received.is_some_and(|received| !received.is_complete()) => body_late(limit).into_response(),
+        Err(_) => timed_out(limit, &operation.id).into_response(),
     }
 }
 
-/// Makes the error for a request that took too long. It can only have written something if its body was `received`.
-fn timed_out(limit: Duration, received: bool) -> ApiError {
-    let limit = limit.as_secs_f64();
-    let detail = match received {
-        true => format!("the request took longer than {limit} s (request_timeout_s); its writes may still be stored"),
-        false => format!("the body did not arrive within {limit} s (request_timeout_s); nothing of it is stored"),
+/// Makes the error for a request that took too long.
+fn timed_out(limit: Duration, operation: &str) -> ApiError {
+    let after = match operation {
+        "delete_documents" => "what it has deleted stays deleted; send it again to delete the rest",
+        "update_documents" => "what it has updated stays updated; send it again to update the rest",
+        _ => "its writes may still be stored",
     };
+    let limit = limit.as_secs_f64();
+    ApiError::new(Code::RequestTimeout, format!("the request took longer than {limit} s (request_timeout_s); {after}"))
+}
+
+/// Makes the error for a request whose body did not arrive in time, so that it has written nothing.
+fn body_late(limit: Duration) -> ApiError {
+    let limit = limit.as_secs_f64();
+    let detail = format!("the body did not arrive within {limit} s (request_timeout_s); nothing of it is stored");
     ApiError::new(Code::RequestTimeout, detail)
 }
 
@@ -263,5 +272,22 @@ impl FromRequestParts<Api> for Caller {
     async fn from_request_parts(parts: &mut Parts, _api: &Api) -> Result<Self, ApiError> {
         let caller = parts.extensions.get::<Caller>().cloned();
         caller.ok_or_else(|| ApiError::internal("a handler asks who called, but its route asks for no key"))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_timeout_says_what_is_left_to_do() {
+        for (operation, words) in [
+            ("delete_documents", "longer than 60 s (request_timeout_s); what it has deleted stays deleted; send it again"),
+            ("update_documents", "longer than 60 s (request_timeout_s); what it has updated stays updated; send it again"),
+            ("upsert_documents", "longer than 60 s (request_timeout_s); its writes may still be stored"),
+        ] {
+            let error = format!("{:?}", timed_out(Duration::from_secs(60), operation));
+            assert!(error.contains(words), "{operation}: {error}");
+        }
     }
 }
