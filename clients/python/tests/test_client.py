@@ -141,6 +141,25 @@ def test_documents_are_deleted_by_ids_and_by_filter(client: Client, news: str) -
         client.delete_documents(news)
 
 
+def test_one_string_is_not_taken_for_a_list_of_its_characters(client: Client, news: str) -> None:
+    client.upsert(news, {"id": "d", "text": "Il mercato apre alle sette."})
+    with pytest.raises(TypeError, match="ids must be a list of strings, got one string"):
+        client.delete_documents(news, ids="de")
+    with pytest.raises(TypeError, match="ids must be"):
+        client.update_documents(news, ids="de", change={"metadata": {"seen": True}})
+    with pytest.raises(TypeError, match="ids must be"):
+        list(client.list_documents(news, ids="de"))
+    with pytest.raises(TypeError, match="texts must be"):
+        client.embed("Es regnet.")
+    with pytest.raises(TypeError, match="texts must be"):
+        client.detect_languages("Es regnet.")
+    with pytest.raises(TypeError, match="texts must be"):
+        client.predict("topics", "Es regnet.")
+    with pytest.raises(TypeError, match="second must be"):
+        client.compare_sets(["Es regnet."], "Il pleut.")
+    assert client.get_document(news, "d")["text"] == "Il mercato apre alle sette."
+
+
 def test_facets_are_counted(client: Client, news: str) -> None:
     counted = client.count_facets(news, [{"field": "topic"}], filter={"not": {"field": "language", "eq": "el"}})
     assert counted["documents"] == 3

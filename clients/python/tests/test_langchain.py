@@ -77,6 +77,15 @@ def test_scores_of_another_mode_are_not_taken_for_relevance(client: Client, stor
         dense.similarity_search_with_relevance_scores("Il pleut demain", k=1)
 
 
+def test_maximal_marginal_relevance_is_the_option_diversity(store: DragomanVectorStore) -> None:
+    fill(store)
+    store.add_texts(["Am Freitag fahren wegen eines Streiks keine Züge."], ids=["de-again"])
+    similar = store.as_retriever(search_type="mmr", search_kwargs={"k": 2, "lambda_mult": 1})
+    assert {document.id for document in similar.invoke("Are there trains on Friday?")} == {"de", "de-again"}
+    diverse = store.as_retriever(search_type="mmr", search_kwargs={"k": 2, "lambda_mult": 0.1})
+    assert len({"de", "de-again"} & {document.id for document in diverse.invoke("Are there trains on Friday?")}) == 1
+
+
 def test_a_hit_can_be_the_passage_that_answers(client: Client, store: DragomanVectorStore) -> None:
     text = "# Museum\n\nDas Museum öffnet um neun Uhr.\n\n# Bahnhof\n\nDer letzte Zug fährt um elf Uhr abends ab."
     store.add_texts([text])

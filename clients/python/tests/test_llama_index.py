@@ -121,6 +121,8 @@ def test_nodes_are_deleted_by_document_by_id_and_all(store: DragomanVectorStore)
     assert {node.node_id for node in store.get_nodes()} == {"ja"}
     with pytest.raises(ValueError, match="node_ids or filters"):
         store.delete_nodes()
+    with pytest.raises(TypeError, match="node_ids must be a list"):
+        store.delete_nodes("ja")  # type: ignore[arg-type]
     nothing = MetadataFilters(filters=[])
     for empty in (nothing, MetadataFilters(filters=[nothing], condition=FilterCondition.OR)):
         with pytest.raises(ValueError, match="node_ids or filters"):

@@ -145,10 +145,14 @@ export class Client {
 
   /** Deletes the documents with these ids, or those that match the filter, and returns how many it deleted. */
   async deleteDocuments(collection: string, which: { ids: string[] } | { filter: wire.FilterNode }): Promise<number> {
-    const parts: (typeof which)[] = "filter" in which ? [{ filter: which.filter }] : [];
-    const ids = "ids" in which ? which.ids : [];
-    for (let at = 0; at < ids.length; at += FILTER_VALUES_MAX) {
-      parts.push({ ids: ids.slice(at, at + FILTER_VALUES_MAX) });
+    const { ids, filter }: { ids?: string[]; filter?: wire.FilterNode } = which;
+    // The type accepts an object with both members, and JavaScript one with neither.
+    if ((ids === undefined) === (filter === undefined)) {
+      throw new TypeError("give either ids or filter; to delete everything, the filter is { and: [] }");
+    }
+    const parts: object[] = ids === undefined ? [{ filter }] : [];
+    for (let at = 0; at < (ids?.length ?? 0); at += FILTER_VALUES_MAX) {
+      parts.push({ ids: ids?.slice(at, at + FILTER_VALUES_MAX) });
     }
     let deleted = 0;
     for (const part of parts) {

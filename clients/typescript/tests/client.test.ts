@@ -162,6 +162,12 @@ test("documents are listed and deleted by ids and by filter", async () => {
   assert.equal(await client.countDocuments("news", { field: "topic", eq: "transport" }), 1);
 });
 
+test("a deletion by both ids and a filter is refused, because it could mean either of them or both", async () => {
+  const both = { ids: ["ja"], filter: { field: "topic", eq: "music" } };
+  await assert.rejects(client.deleteDocuments("news", both), /either ids or filter/);
+  await assert.rejects(client.deleteDocuments("news", {} as typeof both), /either ids or filter/);
+});
+
 test("facets are counted", async () => {
   const counted = await client.countFacets("news", [{ field: "topic" }], { not: { field: "language", eq: "el" } });
   assert.deepEqual(counted.facets[0]?.values[0], { value: "transport", documents: 2 });

@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 import random
 import uuid
-from collections.abc import Callable, Generator, Mapping
+from collections.abc import Callable, Generator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Generic, TypeVar
@@ -97,6 +97,13 @@ def partial_path(file: str | Path) -> Path:
 def given(**members: object) -> dict[str, Any]:
     """The members that are not None: a request to the API omits an optional member rather than sending null."""
     return {name: value for name, value in members.items() if value is not None}
+
+
+def listed(name: str, texts: Sequence[str]) -> list[str]:
+    """The texts as a list. A single string is a sequence of strings, too, but surely not what the caller means."""
+    if isinstance(texts, str):
+        raise TypeError(f"{name} must be a list of strings, got one string")
+    return list(texts)
 
 
 def get(*parts: str, **query: str | int | None) -> Call[Any]:

@@ -78,6 +78,12 @@ class DragomanVectorStore(VectorStore):
     def similarity_search(self, query: str, k: int = 4, **kwargs: Any) -> list[Document]:
         return [document for document, _ in self.similarity_search_with_score(query, k, **kwargs)]
 
+    def max_marginal_relevance_search(
+        self, query: str, k: int = 4, fetch_k: int = 20, lambda_mult: float = 0.5, **kwargs: Any
+    ) -> list[Document]:
+        """The search option `diversity`, as 1 - `lambda_mult`. `fetch_k` has no effect: the server reorders the best 200."""
+        return self.similarity_search(query, k, **{**kwargs, "diversity": 1 - lambda_mult})
+
     @classmethod
     def from_texts(
         cls,

@@ -26,6 +26,7 @@ from llama_index.core.vector_stores.types import (
 from llama_index.core.vector_stores.utils import metadata_dict_to_node, node_to_metadata_dict
 
 from . import wire
+from .calls import listed
 from .client import Client
 from .errors import DragomanError
 
@@ -185,7 +186,7 @@ class DragomanEmbedding(BaseEmbedding):
 def _restrictions(ids: Sequence[str] | None, filters: MetadataFilters | None) -> list[wire.FilterNode]:
     restrictions: list[wire.FilterNode] = []
     if ids is not None:
-        restrictions.append({"field": "id", "in": list(ids)})
+        restrictions.append({"field": "id", "in": listed("node_ids", ids)})
     if filters is not None and _restricts(filters):
         restrictions.append(_tree(filters))
     return restrictions

@@ -11,7 +11,7 @@ from typing import Any, Literal, cast
 from typing_extensions import Unpack
 
 from . import wire
-from .calls import Call, Flow, Lines, Pages, Pause, ask, ask_by_post, delete, get, given, path, write
+from .calls import Call, Flow, Lines, Pages, Pause, ask, ask_by_post, delete, get, given, listed, path, write
 from .errors import DragomanError
 
 #: A batch stays well below the server's default limits (`batch_documents_max`, `body_bytes_max`).
@@ -211,7 +211,9 @@ def delete_documents(
     """Deletes the documents with these ids, or those that match the filter, and returns how many it deleted."""
     if (ids is None) == (filter is None):
         raise ValueError("give either ids or filter; to delete everything, the filter is {'and': []}")
-    parts: list[dict[str, Any]] = [{"filter": filter}] if filter is not None else [{"ids": part} for part in _parts(ids or [])]
+    parts: list[dict[str, Any]] = (
+        [{"filter": filter}] if filter is not None else [{"ids": part} for part in _parts(listed("ids", ids or []))]
+    )
     deleted = 0
     for number, part in enumerate(parts):
         key = f"{idempotency_key}-{number}" if idempotency_key and number else idempotency_key
@@ -229,7 +231,7 @@ def update_documents(
     idempotency_key: str | None = None,
 ) -> Call[wire.UpdatedDocuments]:
     """Changes the metadata and the expiry of the documents with these ids (at most 10,000), or of those that match the filter."""
-    body = {**given(ids=list(ids) if ids is not None else None, filter=filter), **change}
+    body = {**given(ids=listed("ids", ids) if ids is not None else None, filter=filter), **change}
     return write(body, "collections", collection, "documents", "update", key=idempotency_key)
 
 
@@ -248,7 +250,7 @@ def list_documents(
     limit: int | None = None,
 ) -> Pages[wire.StoredDocument]:
     """All documents, or those that match the filter and have one of these ids (at most 10,000); `limit` per request."""
-    with_id: wire.FilterNode | None = {"field": "id", "in": list(ids)} if ids is not None else None
+    with_id: wire.FilterNode | None = {"field": "id", "in": listed("ids", ids)} if ids is not None else None
     both = {"and": [filter, with_id]} if filter and with_id else filter or with_id
     body = given(filter=both, order=order, descending=descending, order_by=order_by, limit=limit)
     return Pages(
@@ -375,7 +377,9 @@ def wait_for_job(
 
 def create_snapshot(collections: Sequence[str] | None = None) -> Call[wire.JobInfo]:
     """Makes a snapshot of these collections, or of the whole server. The job's `details` have the snapshot's id."""
-    return Call("POST", path("snapshots"), body=given(collections=list(collections) if collections is not None else None))
+    return Call(
+        "POST", path("snapshots"), body=given(collections=listed("collections", collections) if collections is not None else None)
+    )
 
 
 def list_snapshots(*, limit: int | None = None) -> Pages[wire.SnapshotInfo]:
@@ -435,7 +439,7 @@ def predict(
     explain: int | None = None,
 ) -> Call[wire.PredictResult]:
     """Predicts the labels of texts, or of stored documents."""
-    body = {"texts": list(texts) if texts is not None else None, "documents": documents, "threshold": threshold}
+    body = {"texts": listed("texts", texts) if texts is not None else None, "documents": documents, "threshold": threshold}
     return ask_by_post({**body, "scores": scores, "explain": explain}, "classifiers", classifier, "predict")
 
 
@@ -473,13 +477,13 @@ def delete_classifier(classifier: str) -> Call[None]:
 
 def embed(texts: Sequence[str], *, input_type: InputType | None = None) -> Flow[list[list[float]]]:
     """The embeddings of texts in the same order, with unit length. `input_type` says whether they are documents or queries."""
-    answer = yield ask_by_post({"input": list(texts), "input_type": input_type}, "embeddings")
+    answer = yield ask_by_post({"input": listed("texts", texts), "input_type": input_type}, "embeddings")
     return [item["embedding"] for item in answer["data"]]
 
 
 def detect_languages(texts: Sequence[str]) -> Flow[list[wire.LanguageDetection]]:
     """The language of each text; empty if it is no language that the model knows."""
-    answer = yield ask_by_post({"texts": list(texts)}, "detect")
+    answer = yield ask_by_post({"texts": listed("texts", texts)}, "detect")
     return list(answer["detections"])
 
 
@@ -491,7 +495,11 @@ def compare_pairs(pairs: Sequence[wire.TextPair]) -> Flow[list[wire.PairSimilari
 
 def compare_sets(first: Sequence[str], second: Sequence[str] | None = None) -> Call[wire.SimilarityMatrix]:
     """The similarity of each text of one list to each of another list, or of the same list."""
-    return ask_by_post({"first": list(first), "second": list(second) if second is not None else None}, "similarity", "matrix")
+    return ask_by_post(
+        {"first": listed("first", first), "second": listed("second", second) if second is not None else None},
+        "similarity",
+        "matrix",
+    )
 
 
 def mine_pairs(
