@@ -149,6 +149,7 @@ curl --silent --fail "http://$DRAGOMAN_PUBLISHED/metrics" >"$work/metrics"
 if command -v promtool >/dev/null; then
     promtool check metrics <"$work/metrics"
     promtool check config observability/prometheus.yml
+    promtool test rules observability/alerts.test.yml
 else
     echo "skipped: there is no promtool"
 fi

@@ -157,20 +157,48 @@ fn named(expressions: &str) -> BTreeSet<&str> {
     words.filter(|word| word.starts_with("dragoman_")).collect()
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn every_metric_of_the_dashboard_and_the_alerts_exists() {
-    let server = Server::with_documents(json!([{"id": "a", "text": "Le chat dort.", "language": "fr"}])).await;
+/// The metrics of a server with TLS and a document.
+async fn scrape_with_tls() -> String {
+    let readings = Readings { log_lines_dropped: None, certificate_expiry_s: Some(Arc::new(|| 1_893_456_000)) };
+    let server = Server::with_settings(Limits::default(), Settings { readings, ..Settings::default() }, None);
+    server.post("/v1/collections", &json!({"name": "news"})).await;
+    server.post("/v1/collections/news/documents", &json!({"documents": [{"text": "Le chat dort."}]})).await;
     // Counted only after the first scrape.
     scrape(&server).await;
-    let text = scrape(&server).await.text;
+    scrape(&server).await.text
+}
+
+const DASHBOARD: &str = include_str!("../../observability/grafana/dashboards/dragoman.json");
+const ALERTS: &str = include_str!("../../observability/alerts.yml");
+
+#[tokio::test(flavor = "multi_thread")]
+async fn every_metric_of_the_dashboard_and_the_alerts_exists() {
+    let text = scrape_with_tls().await;
     let samples: Vec<&str> = text.lines().filter_map(|line| line.split(['{', ' ']).next()).collect();
-    let dashboard = include_str!("../../observability/grafana/dashboards/dragoman.json");
-    serde_json::from_str::<serde_json::Value>(dashboard).expect("JSON");
-    for expressions in [dashboard, include_str!("../../observability/alerts.yml")] {
+    serde_json::from_str::<serde_json::Value>(DASHBOARD).expect("JSON");
+    for expressions in [DASHBOARD, ALERTS] {
         let named = named(expressions);
         assert!(named.len() > 5, "{named:?}");
         for name in named {
             assert!(samples.contains(&name), "{name} is not measured:\n{text}");
         }
     }
+}
+
+/// These functions take a value that falls for a counter that was reset.
+#[tokio::test(flavor = "multi_thread")]
+async fn the_dashboard_and_the_alerts_take_rates_and_increases_only_of_metrics_that_never_fall() {
+    let text = scrape_with_tls().await;
+    let mut checked = 0;
+    for expressions in [DASHBOARD, ALERTS] {
+        for function in ["rate(", "increase("] {
+            for argument in expressions.split(function).skip(1) {
+                let metric = argument.split(['{', '[']).next().expect("the name of a metric");
+                assert!(["_total", "_bucket", "_sum", "_count"].iter().any(|end| metric.ends_with(end)), "{function}{metric}");
+                assert!(!text.contains(&format!("# TYPE {metric} gauge")), "{metric} is a gauge");
+                checked += 1;
+            }
+        }
+    }
+    assert!(checked > 10, "{checked}");
 }
