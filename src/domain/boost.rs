@@ -1,6 +1,5 @@
 //! Boosts: raise or lower the scores of documents that match a filter, or whose value is near an origin.
 
-use super::filter::DocumentFields;
 use super::{DocumentHead, Field, Filter, NumberOrTime};
 
 /// Milliseconds of a day, the unit of distances between times.
@@ -63,8 +62,8 @@ impl Boost {
     /// The factor for a document: the weight to the power of the boost's strength there, from 0 to 1.
     pub fn factor(&self, document: &DocumentHead) -> f64 {
         let share = match &self.by {
-            BoostBy::Filter(filter) => f64::from(u8::from(filter.holds(document.into()))),
-            BoostBy::Decay(decay) => decay.nearness(document.into()).unwrap_or(0.0),
+            BoostBy::Filter(filter) => f64::from(u8::from(filter.holds(document))),
+            BoostBy::Decay(decay) => decay.nearness(document).unwrap_or(0.0),
         };
         self.weight.powf(share)
     }
@@ -78,7 +77,7 @@ impl Boost {
 
 impl Decay {
     /// From 1 at the origin, falling towards 0; `None` for a document without such a value.
-    fn nearness(&self, document: DocumentFields<'_>) -> Option<f64> {
+    fn nearness(&self, document: &DocumentHead) -> Option<f64> {
         let distance = match self.origin {
             NumberOrTime::Number(origin) => self.field.number(document)? - origin,
             NumberOrTime::Integer(origin) => self.field.number(document)? - origin as f64,

@@ -11,7 +11,7 @@ use serde_json::Value;
 
 use super::names::names;
 use super::scalar::{Scalar, ScalarList, ValueKey};
-use super::{DocumentHead, DocumentId, Language, Metadata, timestamps};
+use super::{DocumentHead, Language, Metadata, timestamps};
 
 /// A tree of conditions. The default matches every document.
 #[derive(Debug, Clone, PartialEq)]
@@ -108,23 +108,6 @@ impl From<Filter> for SearchFilter {
     }
 }
 
-/// The part of a document that conditions read.
-#[derive(Clone, Copy)]
-pub(super) struct DocumentFields<'d> {
-    id: &'d DocumentId,
-    language: Option<Language>,
-    created_at_ms: i64,
-    updated_at_ms: i64,
-    metadata: &'d Metadata,
-}
-
-impl<'d> From<&'d DocumentHead> for DocumentFields<'d> {
-    fn from(head: &'d DocumentHead) -> Self {
-        let DocumentHead { id, language, created_at_ms, updated_at_ms, metadata } = head;
-        Self { id, language: *language, created_at_ms: *created_at_ms, updated_at_ms: *updated_at_ms, metadata }
-    }
-}
-
 impl Default for Filter {
     fn default() -> Self {
         Self::And(Vec::new())
@@ -132,7 +115,7 @@ impl Default for Filter {
 }
 
 impl Filter {
-    pub(super) fn holds(&self, document: DocumentFields<'_>) -> bool {
+    pub(super) fn holds(&self, document: &DocumentHead) -> bool {
         match self {
             Self::And(filters) => filters.iter().all(|filter| filter.holds(document)),
             Self::Or(filters) => filters.iter().any(|filter| filter.holds(document)),
@@ -146,7 +129,7 @@ impl SearchFilter {
     /// Whether a document matches. The store's SQL gives the same result.
     pub fn matches(&self, document: &DocumentHead) -> bool {
         let has_language = |languages: &[Language]| document.language.is_some_and(|language| languages.contains(&language));
-        (self.languages.is_empty() || has_language(&self.languages)) && self.filter.holds(document.into())
+        (self.languages.is_empty() || has_language(&self.languages)) && self.filter.holds(document)
     }
 }
 
@@ -172,7 +155,7 @@ impl Field {
     }
 
     /// The value as a number, if it is one.
-    pub(super) fn number(&self, document: DocumentFields<'_>) -> Option<f64> {
+    pub(super) fn number(&self, document: &DocumentHead) -> Option<f64> {
         match self.value_in(document) {
             FieldValue::Json(Value::Number(number)) => number.as_f64(),
             _ => None,
@@ -180,7 +163,7 @@ impl Field {
     }
 
     /// The value as milliseconds since the Unix epoch, if it is an RFC 3339 time or date.
-    pub(super) fn time(&self, document: DocumentFields<'_>) -> Option<i64> {
+    pub(super) fn time(&self, document: &DocumentHead) -> Option<i64> {
         match self.value_in(document) {
             FieldValue::Integer(milliseconds) => Some(milliseconds),
             FieldValue::Json(Value::String(text)) => timestamps::parse(text),
@@ -188,13 +171,13 @@ impl Field {
         }
     }
 
-    fn value_in<'d>(&self, document: DocumentFields<'d>) -> FieldValue<'d> {
+    fn value_in<'d>(&self, document: &'d DocumentHead) -> FieldValue<'d> {
         match self {
             Self::Id => FieldValue::Text(document.id.as_str()),
             Self::Language => document.language.map_or(FieldValue::Nothing, |language| FieldValue::Text(language.code())),
             Self::CreatedAt => FieldValue::Integer(document.created_at_ms),
             Self::UpdatedAt => FieldValue::Integer(document.updated_at_ms),
-            Self::Metadata(path) => path.find(document.metadata).map_or(FieldValue::Nothing, FieldValue::Json),
+            Self::Metadata(path) => path.find(&document.metadata).map_or(FieldValue::Nothing, FieldValue::Json),
         }
     }
 }
