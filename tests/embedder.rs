@@ -1,5 +1,7 @@
 //! The embedder as its callers see it: the queue with the fake encoder, and the real ONNX session with a tiny model.
 
+#[path = "support/fake_encoder.rs"]
+mod fake_encoder;
 #[path = "support/tiny_bundle.rs"]
 mod tiny_bundle;
 
@@ -8,9 +10,10 @@ use std::sync::Arc;
 
 use dragoman::bundle::{Bundle, Preprocessing, TOKENIZER};
 use dragoman::domain::{Device, DeviceChoice, Language, PassageBounds};
-use dragoman::embed::{EmbedError, EmbedOptions, Embedder, FakeControl, FakeOptions, Priority};
+use dragoman::embed::{EmbedError, EmbedOptions, Embedder, FakeOptions, Priority};
 use dragoman::text::language::head::{Features, LanguageHead};
 use dragoman::text::{LanguageDetector, Tokenizer};
+use fake_encoder::FakeControl;
 use tiny_bundle::BundleOptions;
 
 fn texts(words: &[&str]) -> Vec<String> {
@@ -18,7 +21,7 @@ fn texts(words: &[&str]) -> Vec<String> {
 }
 
 fn fake(queue_texts_max: usize, batch_tokens_max: usize) -> (Embedder, FakeControl) {
-    Embedder::fake_with(&FakeOptions { queue_texts_max, batch_tokens_max, ..FakeOptions::of(32) })
+    fake_encoder::start(&FakeOptions { queue_texts_max, batch_tokens_max, ..FakeOptions::of(32) })
 }
 
 /// Submits texts from a separate task, after everything submitted so far: waits until they are queued.

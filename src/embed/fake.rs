@@ -1,11 +1,11 @@
 //! A deterministic fake encoder. It hashes character n-grams, so equal texts get equal embeddings and similar texts get similar
-//! ones. It uses the same queue as the real encoder. `FakeControl` lets a test hold it, make it fail and inspect its batches.
+//! ones. It uses the same queue as the real encoder.
 
 use std::collections::HashMap;
 use std::ops::Range;
 use std::sync::Arc;
 
-use parking_lot::{Condvar, Mutex, MutexGuard};
+use parking_lot::Mutex;
 
 use super::EmbedError;
 use super::queue::{Encode, QueueBounds};
@@ -49,106 +49,8 @@ impl FakeOptions {
     }
 }
 
-/// Lets a test control the fake encoder. Dropping the last clone releases the encoder.
-#[derive(Clone)]
-pub struct FakeControl(Arc<ControlHandle>);
-
-struct ControlHandle(Arc<Gate>);
-
-#[derive(Default)]
-struct Gate {
-    state: Mutex<GateState>,
-    changed: Condvar,
-}
-
-#[derive(Default)]
-struct GateState {
-    held: bool,
-    /// How many batches pass although it is held.
-    passing: usize,
-    /// A batch is waiting at the gate.
-    blocked: bool,
-    fail_on: Option<String>,
-    broken: bool,
-    panic_on: Option<String>,
-    batches: Vec<Vec<usize>>,
-}
-
-impl FakeControl {
-    /// Holds the next batch and all later ones until `resume` is called.
-    pub fn pause(&self) {
-        self.lock().held = true;
-    }
-
-    pub fn resume(&self) {
-        self.0.0.resume();
-    }
-
-    /// Lets one batch pass, and holds the next.
-    pub fn pass_one(&self) {
-        self.lock().passing += 1;
-        self.0.0.changed.notify_all();
-    }
-
-    /// Blocks until a batch is held. Everything submitted after that waits in the queue.
-    pub fn wait_until_blocked(&self) {
-        let mut state = self.lock();
-        while !state.blocked {
-            self.0.0.changed.wait(&mut state);
-        }
-    }
-
-    /// Makes every batch fail that has this word in one of its texts.
-    pub fn fail_on(&self, word: &str) {
-        self.lock().fail_on = Some(word.to_lowercase());
-    }
-
-    /// Makes every batch fail if `broken`, and none otherwise.
-    pub fn set_broken(&self, broken: bool) {
-        self.lock().broken = broken;
-    }
-
-    /// Makes the encoder panic on every batch that has this word in one of its texts.
-    pub fn panic_on(&self, word: &str) {
-        self.lock().panic_on = Some(word.to_lowercase());
-    }
-
-    /// Returns the token counts of the texts in each batch that passed the gate, in order.
-    pub fn batches(&self) -> Vec<Vec<usize>> {
-        self.lock().batches.clone()
-    }
-
-    fn lock(&self) -> MutexGuard<'_, GateState> {
-        self.0.0.state.lock()
-    }
-}
-
-impl Drop for ControlHandle {
-    fn drop(&mut self) {
-        self.0.resume();
-    }
-}
-
-impl Gate {
-    fn resume(&self) {
-        self.state.lock().held = false;
-        self.changed.notify_all();
-    }
-
-    /// Waits while the gate is held. Then returns whether the encoder is broken, and the words to fail and to panic on.
-    fn wait_while_held(&self, batch: &[Tokens]) -> (bool, Option<String>, Option<String>) {
-        let mut state = self.state.lock();
-        while state.held && state.passing == 0 {
-            state.blocked = true;
-            self.changed.notify_all();
-            self.changed.wait(&mut state);
-        }
-        state.blocked = false;
-        state.passing = state.passing.saturating_sub(1);
-        state.batches.push(batch.iter().map(|text| text.ids.len()).collect());
-        (state.broken, state.fail_on.clone(), state.panic_on.clone())
-    }
-}
+/// Runs before each batch, with the words of each of its texts. A test may wait in it, panic, or make the batch fail.
+pub type BeforeBatch = Box<dyn Fn(&[Vec<String>]) -> Result<(), EmbedError> + Send>;
 
 /// The words that the fake encoder has seen. Each word gets its number when it is first used; other processes may number it
 /// differently.
@@ -181,17 +83,15 @@ type SharedVocabulary = Arc<Mutex<Vocabulary>>;
 pub(super) struct FakeEncoder {
     vocabulary: SharedVocabulary,
     dimension: usize,
-    gate: Arc<Gate>,
+    before_batch: BeforeBatch,
 }
 
-/// Creates the three parts, which share a vocabulary and a gate.
-pub(super) fn make(options: &FakeOptions) -> (TextReader, FakeEncoder, FakeControl) {
+/// Creates both parts, which share a vocabulary.
+pub(super) fn make(options: &FakeOptions, before_batch: BeforeBatch) -> (TextReader, FakeEncoder) {
     let vocabulary = SharedVocabulary::default();
-    let gate = Arc::new(Gate::default());
     let tokenizer = Box::new(Arc::clone(&vocabulary));
     let text = TextReader { tokenizer, tokens_max: options.tokens_max };
-    let encoder = FakeEncoder { vocabulary, dimension: options.dimension, gate: Arc::clone(&gate) };
-    (text, encoder, FakeControl(Arc::new(ControlHandle(gate))))
+    (text, FakeEncoder { vocabulary, dimension: options.dimension, before_batch })
 }
 
 /// The fake tokenizer.
@@ -214,19 +114,12 @@ impl Tokenize for SharedVocabulary {
 
 impl Encode for FakeEncoder {
     fn encode(&mut self, batch: &[Tokens]) -> Result<Vec<Option<Embedding>>, EmbedError> {
-        let (broken, fail_on, panic_on) = self.gate.wait_while_held(batch);
         let vocabulary = self.vocabulary.lock();
-        let has = |word: Option<String>| {
-            let number = word.and_then(|word| vocabulary.numbers.get(&word).copied());
-            number.is_some_and(|number| batch.iter().any(|text| text.ids.contains(&number)))
-        };
-        assert!(!has(panic_on), "the fake encoder was told to panic");
-        if broken || has(fail_on) {
-            let source = Arc::new(std::io::Error::other("the fake encoder was told to fail"));
-            return Err(EmbedError::Forward { texts: batch.len(), source });
-        }
-        let words = |text: &Tokens| text.ids.iter().map(|&id| vocabulary.words[id as usize].clone()).collect::<Vec<_>>();
-        Ok(batch.iter().map(|text| Some(embed(&words(text), self.dimension))).collect())
+        let words = |text: &Tokens| text.ids.iter().map(|&id| vocabulary.words[id as usize].clone()).collect();
+        let batch: Vec<Vec<String>> = batch.iter().map(words).collect();
+        drop(vocabulary);
+        (self.before_batch)(&batch)?;
+        Ok(batch.iter().map(|words| Some(embed(words, self.dimension))).collect())
     }
 }
 
@@ -289,7 +182,7 @@ mod tests {
     use crate::domain::PassageBounds;
 
     fn split(text: &str, expect: &[&str]) {
-        let (fake, _, _) = make(&FakeOptions { tokens_max: 6, ..FakeOptions::of(8) });
+        let (fake, _) = make(&FakeOptions { tokens_max: 6, ..FakeOptions::of(8) }, Box::new(|_| Ok(())));
         let passages: Vec<&str> =
             fake.split(None, text, PassageBounds::adjacent(6)).unwrap().into_iter().map(|cut| &text[cut.range]).collect();
         assert_eq!(passages, expect, "{text:?}");
@@ -305,7 +198,7 @@ mod tests {
     }
 
     fn tokens(text: &str, expect: usize) {
-        let (fake, _, _) = make(&FakeOptions::of(8));
+        let (fake, _) = make(&FakeOptions::of(8), Box::new(|_| Ok(())));
         assert_eq!(fake.tokens(&EmbedText::from(text.to_owned())).unwrap().ids.len(), expect, "{text:?}");
     }
 
@@ -320,7 +213,7 @@ mod tests {
 
     #[test]
     fn similar_texts_have_closer_embeddings_than_unrelated_ones() {
-        let (text, mut encoder, _) = make(&FakeOptions::of(64));
+        let (text, mut encoder) = make(&FakeOptions::of(64), Box::new(|_| Ok(())));
         let mut embed = |sentence: &str| {
             encoder.encode(&[text.tokens(&EmbedText::from(sentence.to_owned())).unwrap()]).unwrap().remove(0).unwrap()
         };

@@ -23,7 +23,7 @@ use tokio::sync::Semaphore;
 use tracing::Instrument as _;
 
 pub use error::EmbedError;
-pub use fake::{FakeControl, FakeOptions};
+pub use fake::{BeforeBatch, FakeOptions};
 pub use meter::EmbedMeter;
 pub use options::EmbedOptions;
 pub use queue::Priority;
@@ -139,15 +139,15 @@ impl Embedder {
 
     /// Starts a deterministic fake encoder without a model, for tests of the layers above.
     pub fn fake(dimension: usize) -> Self {
-        Self::fake_with(&FakeOptions::of(dimension)).0
+        Self::fake_with(&FakeOptions::of(dimension), Box::new(|_| Ok(())))
     }
 
-    /// Starts a fake encoder with these options and returns its control, too.
-    pub fn fake_with(options: &FakeOptions) -> (Self, FakeControl) {
-        let (text, encoder, control) = fake::make(options);
+    /// Starts a fake encoder with these options.
+    pub fn fake_with(options: &FakeOptions, before_batch: BeforeBatch) -> Self {
+        let (text, encoder) = fake::make(options, before_batch);
         #[expect(clippy::expect_used, reason = "a test that cannot have a thread cannot go on")]
         let queues = Queues::start(vec![encoder], options.bounds(), None).expect("a thread for the fake encoder");
-        (Self::of(options.model(), (text, LanguageDetector::by_rules()), (None, None), queues), control)
+        Self::of(options.model(), (text, LanguageDetector::by_rules()), (None, None), queues)
     }
 
     fn of(
@@ -390,7 +390,7 @@ mod tests {
     #[tokio::test(flavor = "multi_thread")]
     async fn canceling_a_request_stops_its_tokenizing() {
         let options = FakeOptions::of(4);
-        let (_, encoder, _control) = fake::make(&options);
+        let (_, encoder) = fake::make(&options, Box::new(|_| Ok(())));
         let (hold, wait) = mpsc::channel();
         let started = Arc::new(AtomicUsize::new(0));
         let tokenizer = Box::new(Patient { started: Arc::clone(&started), wait: Mutex::new(wait) });

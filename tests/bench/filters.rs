@@ -18,7 +18,7 @@ use dragoman::domain::{
     CollectionName, DocumentId, Embedding, Field, Filter, Language, Limits, Metadata, NewCollection, NewDocument, Scalar,
     SearchRequest, SearchTarget, Test, Wait,
 };
-use dragoman::embed::{Embedder, FakeOptions};
+use dragoman::embed::Embedder;
 use dragoman::service::{Parts, Service};
 use measure::median;
 use random::Random;
@@ -175,7 +175,7 @@ async fn main() {
     let asked = std::env::var("DRAGOMAN_BENCH_DOCUMENTS").ok().and_then(|number| number.parse().ok());
     let documents: usize = asked.unwrap_or(100_000);
     let folder = tempfile::tempdir().expect("a folder");
-    let (embedder, _) = Embedder::fake_with(&FakeOptions::of(DIMENSION));
+    let embedder = Embedder::fake(DIMENSION);
     let parts = Parts { data_dir: folder.path().to_owned(), embedder, limits: Limits::default(), power_safe: false };
     let service = Service::open(parts).expect("an empty folder opens");
     let name = CollectionName::parse("bench").expect("a name");

@@ -5,6 +5,8 @@
 mod classifiers;
 mod collections;
 mod expiry;
+#[path = "../support/fake_encoder.rs"]
+mod fake_encoder;
 mod filters;
 mod jobs;
 mod lexical;
@@ -25,9 +27,10 @@ use dragoman::domain::{
     Code, CollectionName, DocumentId, Hit, Limits, Metadata, NewCollection, NewDocument, Precondition, SearchRequest,
     SearchTarget, Wait,
 };
-use dragoman::embed::{Embedder, FakeControl, FakeOptions};
+use dragoman::embed::{Embedder, FakeOptions};
 use dragoman::service::documents::input::UpsertOutcome;
 use dragoman::service::{CollectionHandle, Error, Parts, Service};
+use fake_encoder::FakeControl;
 use tempfile::TempDir;
 use tokio::task::JoinHandle;
 
@@ -66,7 +69,7 @@ fn collection_folder(data_dir: &Path) -> PathBuf {
 
 /// Opens a service in `folder`.
 fn try_open(folder: &Path, setting: &Setting) -> Result<Running, Error> {
-    let (embedder, control) = Embedder::fake_with(&setting.fake);
+    let (embedder, control) = fake_encoder::start(&setting.fake);
     let parts =
         Parts { data_dir: folder.to_owned(), embedder: embedder.clone(), limits: setting.limits.clone(), power_safe: false };
     Ok(Running { service: Service::open(parts)?, embedder, control })

@@ -3,6 +3,8 @@
 //! Every response is checked against the OpenAPI document, so that no test passes with an undocumented body, status or error
 //! code.
 
+#[path = "fake_encoder.rs"]
+mod fake_encoder;
 #[path = "postgres.rs"]
 mod postgres_server;
 
@@ -15,10 +17,11 @@ use axum::body::Body;
 use axum::http::header::{AUTHORIZATION, CONTENT_TYPE, HOST};
 use axum::http::{HeaderMap, HeaderValue, Method, Request};
 use dragoman::domain::{Code, Limits};
-use dragoman::embed::{Embedder, FakeControl, FakeOptions};
+use dragoman::embed::FakeOptions;
 use dragoman::http;
 use dragoman::http::settings::Settings;
 use dragoman::service::{Error, Parts, PostgresOptions, Service};
+use fake_encoder::FakeControl;
 use http_body_util::BodyExt as _;
 use postgres_server::Database;
 use serde_json::{Value, json};
@@ -117,7 +120,7 @@ impl Server {
         settings: Settings,
         admin_key: Option<&str>,
     ) -> Result<Self, Error> {
-        let (embedder, control) = Embedder::fake_with(encoder);
+        let (embedder, control) = fake_encoder::start(encoder);
         let service = open(Parts { data_dir: folder.path().to_owned(), embedder, limits, power_safe: false })?;
         admin_key.into_iter().for_each(|key| service.set_admin_key(key));
         let (router, document) = (http::router_with(service, settings), http::document());
