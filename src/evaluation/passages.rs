@@ -83,28 +83,18 @@ pub struct File {
 pub struct Pool {
     /// The distinct passages of all files.
     pub passages: Vec<String>,
-    /// The index of each passage.
-    numbers: HashMap<String, usize>,
     /// The files.
     pub files: Vec<File>,
-}
-
-impl Pool {
-    /// Makes a pool of distinct passages.
-    pub fn new(passages: Vec<String>, files: Vec<File>) -> Self {
-        let numbers = passages.iter().cloned().zip(0..).collect();
-        Self { passages, numbers, files }
-    }
 }
 
 /// Reads every file in `folder` into pools by the passages' language, with at most the first `questions_max` questions of each
 /// file.
 pub fn pools(folder: &Path, questions_max: usize) -> Result<BTreeMap<String, Pool>, EvaluationError> {
-    let mut pools: BTreeMap<String, Pool> = BTreeMap::new();
+    let mut pools: BTreeMap<String, (Pool, HashMap<String, usize>)> = BTreeMap::new();
     for name in lines::names(folder)? {
         let Some(pair) = name.strip_prefix("retrieval.").and_then(|rest| rest.strip_suffix(".tsv")) else { continue };
         let Some((_, language)) = pair.split_once('-') else { continue };
-        let Pool { passages, numbers, files } = pools.entry(language.to_owned()).or_default();
+        let (Pool { passages, files }, numbers) = pools.entry(language.to_owned()).or_default();
         let mut file = File { pair: pair.to_owned(), questions: Vec::new(), answers: Vec::new() };
         for [question, passage] in lines::rows(&folder.join(&name), ["question", "passage"])? {
             let number = *numbers.entry(passage.clone()).or_insert_with(|| {
@@ -118,7 +108,7 @@ pub fn pools(folder: &Path, questions_max: usize) -> Result<BTreeMap<String, Poo
         }
         files.push(file);
     }
-    Ok(pools)
+    Ok(pools.into_iter().map(|(language, (pool, _))| (language, pool)).collect())
 }
 
 /// Evaluates every file in `folder`, with at most the first `questions_max` questions of each. Returns `None` if there are no
@@ -130,7 +120,7 @@ pub fn measure(
 ) -> Result<Option<PassagesReport>, EvaluationError> {
     let pools = pools(folder, questions_max)?;
     let mut pairs = BTreeMap::new();
-    for Pool { passages, files, .. } in pools.into_values() {
+    for Pool { passages, files } in pools.into_values() {
         let embeddings = encoder.encode(&passages)?;
         for file in files {
             let mut ranks = [Vec::new(), Vec::new(), Vec::new()];

@@ -1,4 +1,4 @@
-//! All evaluations of an encoder, as a table for people and as numbers for the bundle's manifest.
+//! All evaluations of an encoder, as a table.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -52,44 +52,10 @@ pub fn measure(folder: &Path, encoder: &mut dyn SentenceEncoder) -> Result<Repor
         classification: classification::measure(folder, &classification::Options::default(), encoder)?,
         sts: sts::measure(folder, encoder)?,
     };
-    if report == Report::default() {
-        return Err(EvaluationError::NoData { path: folder.to_owned() });
-    }
-    Ok(report)
+    if report == Report::default() { Err(EvaluationError::NoData { path: folder.to_owned() }) } else { Ok(report) }
 }
 
 impl Report {
-    /// The means in percent, rounded to two digits, by their names in a bundle's manifest.
-    pub fn quality(&self) -> BTreeMap<String, f64> {
-        let mut quality = BTreeMap::new();
-        let mut put = |name: &str, value: f64| quality.insert(name.to_owned(), (value * 100.0).round() / 100.0);
-        if let Some(flores) = &self.flores {
-            put("flores_p_at_1_english", flores.english_mean);
-            put("flores_p_at_1_other", flores.other_mean);
-        }
-        if let Some(short) = &self.short {
-            put("short_p_at_1", short.mean);
-        }
-        if let Some(tatoeba) = &self.tatoeba {
-            put("tatoeba_p_at_1", tatoeba.mean);
-        }
-        if let Some(sib200) = self.classification.as_ref().and_then(ClassificationReport::sib200) {
-            put("sib200_accuracy", sib200.mean);
-        }
-        if let Some(passages) = &self.passages {
-            put("passages_mrr_at_10_same_language", passages.same_language.dense.mrr_at_10);
-            put("passages_mrr_at_10_across", passages.across.dense.mrr_at_10);
-            if let Some((same, across)) = passages.same_language.both.zip(passages.across.both) {
-                put("passages_mrr_at_10_same_language_both", same.mrr_at_10);
-                put("passages_mrr_at_10_across_both", across.mrr_at_10);
-            }
-        }
-        if let Some(sts) = &self.sts {
-            put("sts_spearman", sts.mean);
-        }
-        quality
-    }
-
     /// Formats the tasks with one row per language, and their means: FLORES, short sentences and SIB-200. Empty without any of
     /// them.
     pub fn by_language(&self) -> impl fmt::Display {
@@ -201,10 +167,7 @@ impl fmt::Display for ByLanguage<'_> {
 }
 
 fn write_absent(f: &mut fmt::Formatter<'_>, set: &str, codes: &[String]) -> fmt::Result {
-    if codes.is_empty() {
-        return Ok(());
-    }
-    writeln!(f, "- {set}: no file for {}", codes.join(", "))
+    if codes.is_empty() { Ok(()) } else { writeln!(f, "- {set}: no file for {}", codes.join(", ")) }
 }
 
 #[cfg(test)]
@@ -271,19 +234,11 @@ mod tests {
         ] {
             assert!(text.lines().any(|got| got == line), "{line:?} is not in\n{text}");
         }
-        assert_eq!(with_topics().quality()["sib200_accuracy"], 75.0);
     }
 
     #[test]
     fn a_report_is_read_back_from_json() {
         let json = serde_json::to_string(&with_topics()).unwrap();
         assert_eq!(serde_json::from_str::<Report>(&json).unwrap(), with_topics());
-    }
-
-    #[test]
-    fn the_manifest_gets_the_means_rounded_to_two_decimals() {
-        let quality = report().quality();
-        assert_eq!(quality["flores_p_at_1_english"], 85.0);
-        assert_eq!(quality["short_p_at_1"], 41.67);
     }
 }

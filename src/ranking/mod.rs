@@ -4,7 +4,6 @@
 mod bm25;
 mod concept;
 mod expansions;
-pub mod late_interaction;
 mod misspellings;
 mod precompute;
 pub mod question;
@@ -20,7 +19,6 @@ pub mod translations;
 mod weighted_words;
 pub mod word_index;
 
-pub use late_interaction::LateInteraction;
 pub use question::{LateEstimates, Question, TokenMatch};
 pub use relevance::{Evidence, lexical_share};
 pub use rows::ScorerError;

@@ -9,7 +9,6 @@ use std::path::Path;
 use safetensors::tensor::TensorView;
 use safetensors::{Dtype, SafeTensors};
 
-use super::LateInteraction;
 use super::table_file::{TableError, read_table, write_table};
 
 /// The name of the tensor of rows.
@@ -64,11 +63,6 @@ impl TokenTable {
     pub fn vectors(&self) -> Vec<f32> {
         let rows = self.rows.chunks_exact(self.dimension).zip(&self.scales);
         rows.flat_map(|(row, scale)| row.iter().map(move |&value| f32::from(value) * scale)).collect()
-    }
-
-    /// Makes a scorer of questions and passages from the table.
-    pub fn late_interaction(&self) -> LateInteraction {
-        LateInteraction::new(self.vectors(), self.dimension, Some(self.weights.clone()))
     }
 
     /// Returns the position of the tensor `name` in a file with the content `bytes`.

@@ -4,10 +4,11 @@ use std::path::Path;
 
 use dragoman::bundle::{Bundle, MODEL_INT8, QUESTIONS_INT8};
 use dragoman::evaluation::{Embeddings, EvaluationError, SentenceEncoder};
-use dragoman::ranking::{LateInteraction, TokenTable};
+use dragoman::ranking::TokenTable;
 use dragoman::text::Tokenizer;
 use rayon::prelude::*;
 
+use super::late_interaction::LateInteraction;
 use super::session::OnnxEncoder;
 use crate::error::Error;
 
@@ -105,7 +106,7 @@ impl TextEncoder<OnnxEncoder> {
     pub fn open_bundle(folder: &Path, threads: usize) -> Result<Self, Error> {
         let bundle = Bundle::open(folder)?;
         let table = bundle.late_interaction_table().map(|path| TokenTable::read(&path));
-        let late_interaction = table.transpose()?.map(|table| table.late_interaction());
+        let late_interaction = table.transpose()?.map(|table| LateInteraction::from(&table));
         let questions = bundle.optional(QUESTIONS_INT8).map(|path| OnnxEncoder::open(&path, threads)).transpose()?;
         Ok(Self {
             tokenizer: Tokenizer::open(&bundle)?,

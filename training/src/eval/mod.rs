@@ -6,6 +6,7 @@
 pub mod encoder;
 pub mod language;
 pub mod language_baselines;
+pub mod late_interaction;
 pub mod session;
 pub mod speed;
 pub mod torch;
@@ -16,6 +17,7 @@ pub use dragoman::evaluation::{
     retrieval, short, sts, tatoeba,
 };
 pub use encoder::{PaddedBatch, TextEncoder, TokenEncoder};
+pub use late_interaction::LateInteraction;
 pub use session::OnnxEncoder;
 pub use speed::Speed;
 pub use torch::TorchEncoder;

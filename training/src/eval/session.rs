@@ -3,7 +3,6 @@
 use std::path::Path;
 
 use dragoman::evaluation::Embeddings;
-use dragoman::ranking::LateInteraction;
 use ort::environment::Environment;
 use ort::inputs;
 use ort::session::Session;
@@ -12,6 +11,7 @@ use ort::value::TensorRef;
 use parking_lot::Mutex;
 
 use super::encoder::{PaddedBatch, TokenEncoder};
+use super::late_interaction::LateInteraction;
 use crate::error::Error;
 
 /// The library's name if `ORT_DYLIB_PATH` is not set.

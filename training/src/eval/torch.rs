@@ -1,10 +1,10 @@
 //! Runs the encoder as trained, in libtorch: the reference for every exported graph.
 
 use dragoman::evaluation::Embeddings;
-use dragoman::ranking::LateInteraction;
 use tch::{Kind, Tensor};
 
 use super::encoder::{PaddedBatch, TokenEncoder};
+use super::late_interaction::LateInteraction;
 use crate::config::{EncoderKind, ModelConfig};
 use crate::data::batch::Group;
 use crate::error::Error;

@@ -1,7 +1,8 @@
 //! Evaluates retrieval of texts without diacritics.
 
 use dragoman::evaluation::{Embeddings, EvaluationError, SentenceEncoder};
-use dragoman::text::diacritics::without_diacritics;
+
+use crate::data::strip_diacritics::without_diacritics;
 
 /// Wraps an encoder and removes the diacritics of all texts before embedding them.
 pub struct WithoutDiacritics<'e>(pub &'e mut dyn SentenceEncoder);

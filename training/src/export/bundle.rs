@@ -24,6 +24,7 @@ use super::onnx::{fp16_graph, fp32_graph, int8_graph};
 use super::origin::Origin;
 use super::parity::{Parity, Sample, Variant, check_parity};
 use super::proto::ModelProto;
+use super::quality::quality;
 use super::tokens::{TableFile, write_late_table};
 use super::weights::EncoderWeights;
 use crate::error::Error;
@@ -171,7 +172,7 @@ fn write_graphs(
     check_graph(Variant::Fp16, OnnxEncoder::open(&fp16, 0)?)?;
     let encoder = check_graph(Variant::Int8, OnnxEncoder::open(&int8, 0)?)?;
     let table = if write_late_table(folder, weights)? { LATE_TABLE } else { TOKEN_TABLE };
-    let encoder = encoder.with_late_interaction(Some(TokenTable::read(&folder.join(table))?.late_interaction()));
+    let encoder = encoder.with_late_interaction(Some((&TokenTable::read(&folder.join(table))?).into()));
     Ok((encoder, parity))
 }
 
@@ -294,7 +295,7 @@ fn manifest(options: &ExportOptions<'_>, weights: &EncoderWeights, parity: &[Par
                 json!({ "imported": imported, "parameters": weights.parameters(), "parity": parity })
             }
         },
-        quality: report.map(Report::quality).unwrap_or_default(),
+        quality: report.map(quality).unwrap_or_default(),
     }
 }
 

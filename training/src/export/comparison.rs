@@ -7,6 +7,7 @@ use std::path::Path;
 use dragoman::bundle::{Bundle, MODEL_INT8, TOKEN_TABLE};
 
 use super::golden;
+use super::quality::quality;
 use crate::error::Error;
 use crate::eval::encoder::tokenize;
 use crate::eval::{OnnxEncoder, Report, Speed, TextEncoder, measure, speed};
@@ -56,7 +57,7 @@ impl Measured {
     }
 
     fn quality(&self, name: &str) -> Option<f64> {
-        self.report.as_ref().and_then(|report| report.quality().get(name).copied())
+        self.report.as_ref().and_then(|report| quality(report).get(name).copied())
     }
 }
 
@@ -68,7 +69,7 @@ fn bytes_of(graph: &Path) -> Result<usize, Error> {
     Ok(bytes(graph)? + if table.is_file() { bytes(&table)? } else { 0 })
 }
 
-/// Means by their key in `Report::quality`, with their names in the card.
+/// Means by their key in `quality`, with their names in the card.
 const MEANS: [(&str, &str); 10] = [
     ("flores_p_at_1_english", "FLORES, P@1 to and from English"),
     ("flores_p_at_1_other", "FLORES, P@1 of pairs without English"),

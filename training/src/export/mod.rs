@@ -14,6 +14,7 @@ pub mod onnx;
 pub mod origin;
 pub mod parity;
 pub(crate) mod proto;
+pub mod quality;
 pub mod quantize;
 pub mod questions;
 pub mod tokens;

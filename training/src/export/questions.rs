@@ -14,6 +14,7 @@ use super::calibrate::calibrate;
 use super::new_bundle::NewBundle;
 use super::onnx::{fp16_graph, int8_graph};
 use super::parity::{Parity, Sample, Variant, check_parity};
+use super::quality::quality;
 use super::tokens::TableFile;
 use super::weights::EncoderWeights;
 use crate::config::{Config, StageConfig};
@@ -69,7 +70,7 @@ pub fn add_questions(
         None => Vec::new(),
     };
     if let Some(after) = measured.last().and_then(Option::clone) {
-        bundle_update.manifest.quality.extend(Report { passages: Some(after), ..Report::default() }.quality());
+        bundle_update.manifest.quality.extend(quality(&Report { passages: Some(after), ..Report::default() }));
     }
     let section = section(options.stage.1, notes.as_deref(), &parity, &measured);
     bundle_update.finish(SECTION, &section)?;

@@ -39,7 +39,10 @@ pub fn pools(data: &Path) -> Result<BTreeMap<Language, Pool>, Error> {
         let others = texts.iter().filter(|(other, _)| is_english(other) != is_english(language));
         others.map(|(other, sentences)| file(*other, *language, sentences)).collect()
     };
-    Ok(texts.iter().map(|(language, sentences)| (*language, Pool::new(sentences.clone(), files_of(language)))).collect())
+    let pool = |(language, sentences): (&Language, &Vec<String>)| {
+        (*language, Pool { passages: sentences.clone(), files: files_of(language) })
+    };
+    Ok(texts.iter().map(pool).collect())
 }
 
 /// Quotes from sentences at even steps; quotes begin at different positions in their sentences.

@@ -1,10 +1,12 @@
 //! Late interaction (ColBERT, Khattab and Zaharia, 2020) over the rows of a model's token table: every token of the question is
 //! matched with its nearest token in the passage, s(q, d) = sum_i w_i max_j cos(q_i, d_j) / sum_i w_i. The table is the same
-//! for every text, so a passage only needs its token ids and no vectors. The trainer's objective of the same name trains the
-//! table for this. A server also weights tokens by their rarity in the collection (`scorer`). There is no collection here.
+//! for every text, so a passage only needs its token ids and no vectors. The objective of the same name trains the table for
+//! this. A server also weights tokens by their rarity in the collection (`dragoman::ranking::scorer`). There is no collection
+//! here.
 
 use std::collections::HashMap;
 
+use dragoman::ranking::TokenTable;
 use ndarray::ArrayView2;
 
 /// The directions of all token vectors, and the weight of each token in a question.
@@ -15,6 +17,12 @@ pub struct LateInteraction {
     directions: Vec<f32>,
     /// [vocabulary] Weights above 0.
     weights: Vec<f32>,
+}
+
+impl From<&TokenTable> for LateInteraction {
+    fn from(table: &TokenTable) -> Self {
+        Self::new(table.vectors(), table.dimension, Some(table.weights.clone()))
+    }
 }
 
 impl LateInteraction {
