@@ -80,32 +80,38 @@ pub(super) fn softmax(scores: &mut [f32]) {
     scores.iter_mut().for_each(|score| *score /= sum);
 }
 
+/// The loss of an example with these scores, given the sum of its labels' scores: for one class, the cross-entropy of the softmax;
+/// for label sets, the sum of the binary cross-entropies of the sigmoids.
+pub(super) fn loss(target_kind: TargetKind, scores: impl Iterator<Item = f64> + Clone, target: f64) -> f64 {
+    match target_kind {
+        TargetKind::Class => log_sum_exp(scores) - target,
+        TargetKind::LabelSet => scores.map(softplus).sum::<f64>() - target,
+    }
+}
+
 /// ln Σ eˣ.
-pub(super) fn log_sum_exp(values: impl Iterator<Item = f64> + Clone) -> f64 {
+fn log_sum_exp(values: impl Iterator<Item = f64> + Clone) -> f64 {
     let highest = values.clone().fold(f64::NEG_INFINITY, f64::max);
     highest + values.map(|x| (x - highest).exp()).sum::<f64>().ln()
 }
 
 /// ln(1 + eˣ).
-pub(super) fn softplus(x: f64) -> f64 {
+fn softplus(x: f64) -> f64 {
     x.max(0.0) + (-x.abs()).exp().ln_1p()
 }
 
 fn mean_loss(scores: &[f32], targets: Targets<'_>, labels: usize, temperature: f64) -> f64 {
-    let mut loss = 0.0;
+    let mut sum = 0.0;
     for (example, row) in scores.chunks_exact(labels).enumerate() {
         let target = targets.of(example).iter().map(|label| f64::from(row[*label as usize]) / temperature).sum::<f64>();
         let scaled = row.iter().map(|score| f64::from(*score) / temperature);
-        loss += match targets.target_kind() {
-            TargetKind::Class => log_sum_exp(scaled) - target,
-            TargetKind::LabelSet => scaled.map(softplus).sum::<f64>() - target,
-        };
+        sum += loss(targets.target_kind(), scaled, target);
     }
     let counted = match targets.target_kind() {
         TargetKind::Class => targets.len(),
         TargetKind::LabelSet => scores.len(),
     };
-    loss / counted as f64
+    sum / counted as f64
 }
 
 /// Returns the position of the minimum of a unimodal function.

@@ -25,13 +25,11 @@ pub enum ClassifyError {
 
 /// Refuses a temperature that is not a finite number above 0.
 pub(super) fn check_temperature(temperature: f32) -> Result<(), ClassifyError> {
-    match temperature.is_finite() && temperature > 0.0 {
-        true => Ok(()),
-        false => {
-            let expected = "a finite number above 0".to_owned();
-            Err(ClassifyError::Parameter { name: "temperature", expected, got: temperature.to_string() })
-        }
+    if temperature.is_finite() && temperature > 0.0 {
+        return Ok(());
     }
+    let expected = "a finite number above 0".to_owned();
+    Err(ClassifyError::Parameter { name: "temperature", expected, got: temperature.to_string() })
 }
 
 /// The reason why bytes are not a saved classifier.

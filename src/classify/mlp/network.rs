@@ -1,6 +1,6 @@
 //! Forward and backward pass of the network. Loops run over contiguous slices, so that the compiler can vectorize them.
 
-use crate::classify::calibrate::{log_sum_exp, softmax, softplus};
+use crate::classify::calibrate::{loss, softmax};
 use crate::classify::{TargetKind, Targets};
 use crate::domain::Activation;
 use crate::domain::embedding::dot;
@@ -150,16 +150,10 @@ pub(super) fn backward(
     loss
 }
 
-/// Computes the loss of one example and replaces its logits with their gradient. For one class, this is the cross-entropy of
-/// the softmax; for label sets, the sum of the binary cross-entropies of the sigmoids.
+/// Computes the loss of one example and replaces its logits with their gradient.
 pub(super) fn loss_and_gradient(target_kind: TargetKind, logits: &mut [f32], labels: &[u32]) -> f64 {
-    let chosen = |logits: &[f32]| labels.iter().map(|label| f64::from(logits[*label as usize])).sum::<f64>();
-    let target = chosen(logits);
-    let scores = logits.iter().copied().map(f64::from);
-    let loss = match target_kind {
-        TargetKind::Class => log_sum_exp(scores) - target,
-        TargetKind::LabelSet => scores.map(softplus).sum::<f64>() - target,
-    };
+    let target = labels.iter().map(|label| f64::from(logits[*label as usize])).sum();
+    let loss = loss(target_kind, logits.iter().copied().map(f64::from), target);
     normalize_scores(target_kind, logits);
     labels.iter().for_each(|label| logits[*label as usize] -= 1.0);
     loss
