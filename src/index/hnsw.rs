@@ -171,7 +171,8 @@ impl Index {
     }
 
     /// Whether it is still mapped from its file, because nothing has changed since.
-    pub fn is_viewed(&self) -> bool {
+    #[cfg(test)]
+    pub(super) fn is_viewed(&self) -> bool {
         self.graph.read().viewed.is_some()
     }
 

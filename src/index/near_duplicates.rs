@@ -214,15 +214,11 @@ impl NearDuplicates {
         accept: impl Fn(u64) -> bool,
         nearest: &mut super::nearest::Nearest,
     ) {
-        let Some(group) = self.nodes.get(&node).and_then(|id| self.groups.get(id)) else {
-            if accept(node) {
-                nearest.offer(node, score);
-            }
-            return;
-        };
-        if !group.orphaned && accept(node) {
+        let group = self.nodes.get(&node).and_then(|id| self.groups.get(id));
+        if group.is_none_or(|group| !group.orphaned) && accept(node) {
             nearest.offer(node, score);
         }
+        let Some(group) = group else { return };
         // The bound follows from the triangle inequality for distances, and from the Cauchy-Schwarz inequality for dot
         // products.
         let reach = match metric {

@@ -1,7 +1,6 @@
 //! Deduplication of equal texts. A frequent text would fill the neighborhoods of its translations and be proposed repeatedly.
 
 use std::collections::HashMap;
-use std::collections::hash_map::Entry;
 
 use sha2::{Digest as _, Sha256};
 
@@ -28,10 +27,7 @@ impl TextGroups {
             let hash = Sha256::digest(text.as_ref().as_bytes());
             let mut key = [0; 16];
             key.copy_from_slice(&hash[..16]);
-            representatives.push(match first_with.entry(key) {
-                Entry::Occupied(known) => *known.get(),
-                Entry::Vacant(new) => *new.insert(number as u32),
-            });
+            representatives.push(*first_with.entry(key).or_insert(number as u32));
         }
         Ok(Self { representatives })
     }

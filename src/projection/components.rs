@@ -1,7 +1,7 @@
 //! Principal component analysis: the first two principal components of vectors, by orthogonal iteration (Golub and Van Loan,
 //! Matrix Computations, section 8.2.4). It never builds a matrix of dimension × dimension.
 
-use ndarray::{Array1, Array2, ArrayView2, Axis, aview1};
+use ndarray::{Array1, Array2, ArrayView2, Axis};
 
 use super::{Point, Vectors};
 use crate::classify::random::Random;
@@ -81,8 +81,8 @@ fn orthonormalize(directions: &mut Array2<f32>) {
         second = &second - &(&first * first.dot(&second));
     }
     let second = unit(second);
-    directions.column_mut(0).assign(&aview1(&first.to_vec()));
-    directions.column_mut(1).assign(&aview1(&second.to_vec()));
+    directions.column_mut(0).assign(&first);
+    directions.column_mut(1).assign(&second);
 }
 
 #[cfg(test)]

@@ -106,7 +106,7 @@ fn is_due(weight: f32, epoch: usize) -> bool {
     (weight * before).floor() != (weight * (before + 1.0)).floor()
 }
 
-/// Returns the attraction between `one` and `other`: the gradient of the logarithm of the curve, with reversed sign.
+/// Returns the attraction between `point` and `other`: the gradient of the logarithm of the curve, with reversed sign.
 fn attraction(point: Point, other: Point) -> Point {
     let (difference, squared) = difference(point, other);
     if squared == 0.0 {
@@ -117,7 +117,7 @@ fn attraction(point: Point, other: Point) -> Point {
     difference.map(|value| (factor * value).clamp(-MOVE_MAX, MOVE_MAX))
 }
 
-/// Returns the displacement of `one` away from `drawn`: the gradient of the logarithm of 1 minus the curve.
+/// Returns the displacement of `point` away from `drawn`: the gradient of the logarithm of 1 minus the curve.
 fn repulsion(point: Point, drawn: Point) -> Point {
     let (difference, squared) = difference(point, drawn);
     // The point itself, or one at the same position: the direction is undefined.

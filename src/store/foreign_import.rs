@@ -261,7 +261,7 @@ fn check_rows(ours: &Connection, terms_of: &TermsOf) -> Result<Vec<StoreError>, 
         }
     }
     ours.execute("update lexical_fill set filled = until", [])?;
-    ours.execute("update stem_fill set filled = until, vocabulary = ?1", [terms_of.vocabulary()])?;
+    ours.execute("update stem_fill set filled = until, vocabulary = ?1", [terms_of.vocabulary])?;
     Ok(damage)
 }
 

@@ -161,13 +161,10 @@ fn word(bytes: &[u8], offset: usize) -> u32 {
 
 /// Computes SQLite's checksum over pairs of words.
 fn add_checksum([mut first, mut second]: Sum, bytes: &[u8], big_endian: bool) -> Sum {
-    let number = |bytes: &[u8]| {
-        let bytes = [bytes[0], bytes[1], bytes[2], bytes[3]];
-        if big_endian { u32::from_be_bytes(bytes) } else { u32::from_le_bytes(bytes) }
-    };
-    for pair in bytes.chunks_exact(8) {
-        first = first.wrapping_add(number(&pair[..4])).wrapping_add(second);
-        second = second.wrapping_add(number(&pair[4..])).wrapping_add(first);
+    let number = |bytes: [u8; 4]| if big_endian { u32::from_be_bytes(bytes) } else { u32::from_le_bytes(bytes) };
+    for [one, other] in bytes.as_chunks().0.as_chunks().0 {
+        first = first.wrapping_add(number(*one)).wrapping_add(second);
+        second = second.wrapping_add(number(*other)).wrapping_add(first);
     }
     [first, second]
 }

@@ -72,19 +72,15 @@ impl OpenDatabases {
         while slots.len() >= self.slots_max {
             // Counted before looking, so that a caller that stops using a database after that wakes this one.
             self.waiting.fetch_add(1, Ordering::SeqCst);
-            slots = match begin_closing_least_used(&slots) {
+            match begin_closing_least_used(&slots) {
                 Some((idle, opened)) => {
                     drop(slots);
                     idle.finish_closing(&opened);
-                    let mut slots = self.slots.lock();
+                    slots = self.slots.lock();
                     slots.retain(|other| !Arc::ptr_eq(other, &idle));
-                    slots
                 }
-                None => {
-                    self.freed.wait(&mut slots);
-                    slots
-                }
-            };
+                None => self.freed.wait(&mut slots),
+            }
             self.waiting.fetch_sub(1, Ordering::SeqCst);
         }
         slots.push(Arc::clone(database));

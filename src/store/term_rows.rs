@@ -17,7 +17,7 @@ type Compute = dyn Fn(&str, Option<Language>) -> PassageTerms + Send + Sync;
 pub struct TermsOf {
     compute: Arc<Compute>,
     /// The checksum of the vocabulary that the words depend on, or 0 without a vocabulary.
-    vocabulary: u32,
+    pub(super) vocabulary: u32,
 }
 
 impl TermsOf {
@@ -35,11 +35,6 @@ impl TermsOf {
     pub fn compute(&self, text: &str, language: Option<Language>) -> PassageTerms {
         (self.compute)(text, language)
     }
-
-    /// The checksum of the vocabulary that the words depend on.
-    pub(super) fn vocabulary(&self) -> u32 {
-        self.vocabulary
-    }
 }
 
 impl fmt::Debug for TermsOf {
@@ -52,7 +47,7 @@ impl fmt::Debug for TermsOf {
 pub(super) fn adopt_vocabulary(connection: &Connection, terms_of: &TermsOf) -> Result<(), Fault> {
     let sql = "update stem_fill set filled = 0, until = (select coalesce(max(id), 0) from passages), vocabulary = ?1
                where vocabulary is not ?1";
-    connection.execute(sql, [terms_of.vocabulary()])?;
+    connection.execute(sql, [terms_of.vocabulary])?;
     Ok(())
 }
 

@@ -54,14 +54,11 @@ impl EvaluatedPredictions {
     }
 
     fn label_numbers(&mut self, labels: Vec<String>) -> Vec<u32> {
-        let number = |label: String| match self.numbers.get(&label) {
-            Some(number) => *number,
-            None => {
-                let number = self.labels.len() as u32;
+        let number = |label: String| {
+            *self.numbers.entry(label).or_insert_with_key(|label| {
                 self.labels.push(label.clone());
-                self.numbers.insert(label, number);
-                number
-            }
+                self.labels.len() as u32 - 1
+            })
         };
         labels.into_iter().map(number).collect()
     }

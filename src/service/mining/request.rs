@@ -124,8 +124,7 @@ pub(crate) fn write_files(folder: &Path, corpus: &str, ids: &[u64], texts: Optio
 pub(crate) fn read_ids(folder: &Path, corpus: &str) -> Result<Vec<u64>, Error> {
     let path = folder.join(format!("{corpus}.ids"));
     let bytes = read_file(&path).at(&path)?;
-    let number = |eight: &[u8]| eight.iter().rev().fold(0, |number, byte| number << 8 | u64::from(*byte));
-    Ok(bytes.chunks_exact(8).map(number).collect())
+    Ok(bytes.as_chunks().0.iter().map(|eight| u64::from_le_bytes(*eight)).collect())
 }
 
 /// Reads the texts of a corpus: sentences split from the documents of `collection`, or a list.
