@@ -162,7 +162,8 @@ fn word(bytes: &[u8], offset: usize) -> u32 {
 /// Computes SQLite's checksum over pairs of words.
 fn add_checksum([mut first, mut second]: Sum, bytes: &[u8], big_endian: bool) -> Sum {
     let number = |bytes: [u8; 4]| if big_endian { u32::from_be_bytes(bytes) } else { u32::from_le_bytes(bytes) };
-    for [one, other] in bytes.as_chunks().0.as_chunks().0 {
+    let (words, _) = bytes.as_chunks();
+    for [one, other] in words.as_chunks().0 {
         first = first.wrapping_add(number(*one)).wrapping_add(second);
         second = second.wrapping_add(number(*other)).wrapping_add(first);
     }
