@@ -25,11 +25,11 @@ pub fn with_caller<T>(caller: Option<Weak<()>>, work: impl FnOnce() -> T) -> T {
 }
 
 /// Whether this thread reads on behalf of a caller.
-pub(super) fn has_caller() -> bool {
+pub(crate) fn has_caller() -> bool {
     CALLER.with_borrow(Option::is_some)
 }
 
 /// Whether this thread reads on behalf of a caller that is gone.
-pub(super) fn is_caller_gone() -> bool {
+pub(crate) fn is_caller_gone() -> bool {
     CALLER.with_borrow(|caller| caller.as_ref().is_some_and(|caller| caller.strong_count() == 0))
 }

@@ -62,6 +62,7 @@ mod writer;
 pub use crate::domain::SearchFilter;
 pub(crate) use aliases::read_aliases;
 pub use caller::with_caller;
+pub(crate) use caller::{has_caller, is_caller_gone};
 pub use catalog::Catalog;
 pub(crate) use catalog::{FOLLOWING_JOBS, following_jobs};
 pub use catalog_import::CatalogContents;

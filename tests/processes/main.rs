@@ -10,11 +10,14 @@ mod failover;
 mod import;
 mod killed_jobs;
 mod logs;
+mod lost_network;
 mod many_collections;
 #[path = "../support/postgres.rs"]
 mod postgres_server;
 #[path = "../support/program.rs"]
 mod program;
+#[path = "../support/proxy.rs"]
+mod proxy;
 mod reembedding;
 #[path = "../support/s3.rs"]
 mod s3;

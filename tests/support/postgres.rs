@@ -188,6 +188,11 @@ impl Database {
         format!("postgres://postgres@{}/{database}", self.folder.display().to_string().replace('/', "%2F"))
     }
 
+    /// The Unix socket on which it listens.
+    pub fn socket(&self) -> PathBuf {
+        self.folder.join(".s.PGSQL.5432")
+    }
+
     /// Connects, and waits until the server answers.
     pub fn connect(&self) -> Arc<PostgresServer> {
         let started = Instant::now();

@@ -1,27 +1,34 @@
-//! Makes and checks connections to a database server.
+//! Makes and checks connections to a database server, and gives them up when it falls silent.
 
 use std::time::Duration;
 
-use postgres::Config;
-use postgres::config::{Host, SslMode, TargetSessionAttrs};
-use postgres::types::Type;
 use r2d2::ManageConnection;
+use tokio_postgres::config::{Host, SslMode, TargetSessionAttrs};
+use tokio_postgres::types::Type;
+use tokio_postgres::{CancelToken, Config};
 
+use super::client::{BlockingClient, Connections, cancel, runtime};
+use super::fault::Fault;
+use super::hosts::connect_to_any;
 use super::session::{Session, VectorTypes};
 use super::tls::Tls;
 use crate::store::StoreError;
 
-/// How long a server may take to accept a connection.
+/// How long a server may take to accept a connection, and then to answer each of its first statements.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 /// The same if there are other hosts to try: after a failover, the former primary is one of them.
 const HOST_TIMEOUT: Duration = Duration::from_secs(3);
+const HOST_ANSWER_TIMEOUT: Duration = Duration::from_secs(5);
 /// The same for a replica, and how long its machine may be silent. It is short because the primary can answer instead.
 const REPLICA_TIMEOUT: Duration = Duration::from_secs(2);
 /// How long an idle connection may be silent before its machine is asked for a sign of life, and how long that, or the
 /// confirmation of what was sent, may take. The system's own limits are two hours and a quarter of an hour: so long a server
 /// would wait for a primary that has lost power, although its replica has replaced it.
 const IDLE_MAX: Duration = Duration::from_secs(10);
+/// It is also how long a server may take to answer a trivial question, because a machine or a proxy may go on to confirm what it
+/// receives although the server hangs.
 const SILENCE_MAX: Duration = Duration::from_secs(15);
+const REPLICA_SILENCE_MAX: Duration = Duration::from_secs(5);
 
 /// A transaction locks rows that other servers wait for. So these settings make the database notice within half a minute that a
 /// machine is gone, and end the transaction of a process that hangs.
@@ -42,6 +49,11 @@ pub(super) struct Manager {
     tls: Tls,
     types: VectorTypes,
     read_only: bool,
+    /// How long the server may take to let in a connection, and then to answer each of its first statements.
+    answer_max: Duration,
+    /// How long the server may take to answer a trivial question before all connections to it are given up.
+    silence_max: Duration,
+    connections: Connections,
 }
 
 impl Manager {
@@ -61,7 +73,15 @@ impl Manager {
         if config.get_hosts().iter().all(|host| matches!(host, Host::Unix(_))) {
             config.ssl_mode(SslMode::Disable);
         }
-        Ok(Self { config, tls: tls.clone(), types: VectorTypes { single: Type::UNKNOWN, many: Type::UNKNOWN }, read_only: false })
+        Ok(Self {
+            config,
+            tls: tls.clone(),
+            types: VectorTypes { single: Type::UNKNOWN, many: Type::UNKNOWN },
+            read_only: false,
+            answer_max: if is_alone { CONNECT_TIMEOUT } else { HOST_ANSWER_TIMEOUT },
+            silence_max: SILENCE_MAX,
+            connections: Connections::default(),
+        })
     }
 
     pub(super) fn read_only(self) -> Self {
@@ -94,34 +114,59 @@ impl Manager {
             .keepalives_idle(REPLICA_TIMEOUT)
             .keepalives_interval(Duration::from_secs(1))
             .keepalives_retries(2);
+        (manager.answer_max, manager.silence_max) = (REPLICA_SILENCE_MAX, REPLICA_SILENCE_MAX);
         Ok(manager)
+    }
+
+    /// Makes a connection for trivial questions, which the server must always answer soon.
+    pub(super) fn connect_to_watch(&self) -> Result<Session, Fault> {
+        let mut session = self.connect()?;
+        session.set_limit(Some(self.silence_max));
+        Ok(session)
+    }
+
+    /// Ends all statements that wait for the server, and makes every connection of today unusable.
+    pub(super) fn give_up_connections(&self) {
+        self.connections.give_up();
+    }
+
+    /// Ends the running statement of a connection. Fails with `Fault::Silent` if the server does not answer.
+    pub(super) fn cancel(&self, token: &CancelToken) -> Result<(), Fault> {
+        runtime()?.block_on(cancel(token, &self.tls))
+    }
+
+    /// Connects to a configuration's only host.
+    fn connect_to(&self, single: &Config) -> Result<Session, Fault> {
+        let client = BlockingClient::connect(single, &self.tls, self.answer_max, &self.connections)?;
+        let mut session = Session::new(client, self.types.clone());
+        // An acknowledged write must survive a crash, even if the server's default is otherwise.
+        session.execute_batch(
+            "select set_config('synchronous_commit', 'on', false) where current_setting('synchronous_commit') = 'off'",
+        )?;
+        session.execute_batch(KEEPALIVE_SETTINGS)?;
+        session.execute_batch(FIND_PGVECTOR)?;
+        if self.read_only {
+            session.execute_batch("set default_transaction_read_only = on")?;
+        }
+        if self.types.single != Type::UNKNOWN {
+            // The client asks for the description of this type when a column first has it. During a large answer it would have
+            // to wait for all rows before that, so it asks now.
+            session.rows("select null::vector where false", &[])?;
+        }
+        session.set_limit(None);
+        Ok(session)
     }
 }
 
 impl ManageConnection for Manager {
     type Connection = Session;
-    type Error = postgres::Error;
+    type Error = Fault;
 
-    fn connect(&self) -> Result<Session, postgres::Error> {
-        let mut client = self.config.connect(self.tls.clone())?;
-        // An acknowledged write must survive a crash, even if the server's default is otherwise.
-        client.batch_execute(
-            "select set_config('synchronous_commit', 'on', false) where current_setting('synchronous_commit') = 'off'",
-        )?;
-        client.batch_execute(KEEPALIVE_SETTINGS)?;
-        client.batch_execute(FIND_PGVECTOR)?;
-        if self.read_only {
-            client.batch_execute("set default_transaction_read_only = on")?;
-        }
-        if self.types.single != Type::UNKNOWN {
-            // The client asks for the description of this type when a column first has it. During a large answer it would have
-            // to wait for all rows before that, so it asks now.
-            client.query_typed("select null::vector where false", &[])?;
-        }
-        Ok(Session::new(client, self.types.clone()))
+    fn connect(&self) -> Result<Session, Fault> {
+        connect_to_any(&self.config, self.answer_max, |single| self.connect_to(single))
     }
 
-    fn is_valid(&self, session: &mut Session) -> Result<(), postgres::Error> {
+    fn is_valid(&self, session: &mut Session) -> Result<(), Fault> {
         session.check()
     }
 

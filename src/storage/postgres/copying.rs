@@ -27,8 +27,9 @@ impl Postgres {
                 "select sequence, document from {} where (sequence, document) > ($1, $2) order by sequence, document limit $3",
                 self.names.documents
             );
-            let read =
-                |row: &postgres::Row| Ok(Revision { sequence: sequence(row.try_get(0)?), key: DocumentKey(row.try_get(1)?) });
+            let read = |row: &tokio_postgres::Row| {
+                Ok(Revision { sequence: sequence(row.try_get(0)?), key: DocumentKey(row.try_get(1)?) })
+            };
             session.rows(&sql, &[&to_sql(after.sequence.0), &after.key.0, &limit(max)])?.iter().map(read).collect()
         })
     }
@@ -50,7 +51,7 @@ impl Postgres {
             );
             let bytes_max = to_sql(bytes_max as u64);
             let found = session.rows(&sql, &[&keys, &bytes_max])?;
-            let read = |row: &postgres::Row| match row.try_get::<_, Option<i64>>(0)? {
+            let read = |row: &tokio_postgres::Row| match row.try_get::<_, Option<i64>>(0)? {
                 Some(_) => Ok(Some(rows::document(row)?)),
                 None => Ok(None),
             };
@@ -115,7 +116,7 @@ fn languages_of(writing: &mut Writing<'_>, documents: &[CopiedDocument]) -> Resu
          where d.id = n.id and d.text = n.text and d.title is not distinct from n.title",
         writing.names.documents
     );
-    let read = |row: &postgres::Row| Ok((row.try_get(0)?, row.try_get(1)?));
+    let read = |row: &tokio_postgres::Row| Ok((row.try_get(0)?, row.try_get(1)?));
     writing.session.rows(&sql, &[&keys, &ids, &texts, &titles])?.iter().map(read).collect()
 }
 

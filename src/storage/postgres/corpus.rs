@@ -2,8 +2,8 @@
 
 use std::collections::HashMap;
 
-use postgres::Row;
 use serde_json::Value;
+use tokio_postgres::Row;
 
 use super::fault::Fault;
 use super::filter::Condition;

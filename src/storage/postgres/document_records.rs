@@ -4,7 +4,7 @@
 use std::collections::HashMap;
 
 use pgvector::Vector;
-use postgres::Row;
+use tokio_postgres::Row;
 
 use super::batch::Batch;
 use super::checkpoints::store_checkpoint;

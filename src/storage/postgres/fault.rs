@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use postgres::error::SqlState;
+use tokio_postgres::error::SqlState;
 
 use crate::store::StoreError;
 
@@ -11,9 +11,14 @@ use crate::store::StoreError;
 #[error(transparent)]
 pub(super) enum Fault {
     /// An error of the server, or of the connection to it.
-    Server(#[from] postgres::Error),
+    Server(#[from] tokio_postgres::Error),
     /// No connection became free in time, or none could be opened.
     Pool(#[from] r2d2::Error),
+    /// The server does not answer, although the connection may still exist.
+    #[error("it does not answer")]
+    Silent,
+    /// The address of a host was not found, or this machine cannot open another connection.
+    System(std::io::Error),
     /// An error that is already complete.
     Store(#[from] StoreError),
 }
@@ -24,6 +29,8 @@ impl Fault {
         let source = match self {
             Self::Store(error) => return error,
             Self::Pool(source) => return StoreError::ServerUnreachable { operation, source: Arc::new(source) },
+            Self::Silent => return StoreError::ServerUnreachable { operation, source: Arc::new(Self::Silent) },
+            Self::System(source) => return StoreError::ServerUnreachable { operation, source: Arc::new(source) },
             Self::Server(source) => source,
         };
         let Some(state) = source.code() else {
@@ -57,6 +64,6 @@ impl Fault {
     }
 }
 
-fn is_io(error: &postgres::Error) -> bool {
+fn is_io(error: &tokio_postgres::Error) -> bool {
     std::error::Error::source(error).is_some_and(|source| source.is::<std::io::Error>())
 }

@@ -3,7 +3,7 @@
 
 use std::collections::HashMap;
 
-use postgres::Row;
+use tokio_postgres::Row;
 
 use super::escape::unescape;
 use super::fault::Fault;

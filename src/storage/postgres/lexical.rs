@@ -3,7 +3,7 @@
 use std::cmp::Reverse;
 use std::ops::RangeInclusive;
 
-use postgres::Row;
+use tokio_postgres::Row;
 
 use super::partition::Postgres;
 use super::rows::{limit, passage_id};

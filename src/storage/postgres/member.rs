@@ -91,6 +91,9 @@ impl Member {
                 return Ok(read);
             }
             *read_session = None;
+            if self.server.is_silent() {
+                return Err(Fault::Silent);
+            }
             let mut session = self.server.connect_alone()?;
             let done = read(&mut session)?;
             *read_session = Some(session);
@@ -111,11 +114,21 @@ impl Drop for Member {
 
 fn ensure_locked(shared: &Membership, server: &PostgresServer, sharing: Sharing) {
     let mut locks = shared.locks.lock();
-    if locks.as_mut().is_some_and(|session| session.check().is_ok()) {
-        return server.record_reachability(true);
+    match locks.as_mut().map(Session::check) {
+        Some(Ok(())) => return server.record_reachability(true),
+        Some(Err(Fault::Silent)) => {
+            tracing::warn!("the database server no longer answers; giving up all connections to it");
+            server.give_up_connections();
+        }
+        Some(Err(_)) | None => (),
     }
     *locks = None;
     let found = try_lock(server, shared.id, sharing);
+    let is_silent = matches!(found, Err(Fault::Silent));
+    if is_silent {
+        server.give_up_connections();
+    }
+    server.record_silence(is_silent);
     server.record_reachability(found.is_ok());
     // `None` means that the database has not yet noticed that the previous connection is gone.
     *locks = found.unwrap_or_default();
@@ -124,7 +137,7 @@ fn ensure_locked(shared: &Membership, server: &PostgresServer, sharing: Sharing)
 /// Opens a connection that holds the locks, and adds the server's row if others may join. Returns `None` while another
 /// connection holds a lock.
 fn try_lock(server: &PostgresServer, id: i64, sharing: Sharing) -> Result<Option<Session>, Fault> {
-    let mut session = server.connect_alone()?;
+    let mut session = server.connect_to_watch()?;
     let common = match sharing {
         Sharing::Shared => "pg_try_advisory_lock_shared",
         Sharing::Exclusive => "pg_try_advisory_lock",

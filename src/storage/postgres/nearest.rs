@@ -5,7 +5,7 @@
 
 use std::sync::Arc;
 
-use postgres::Row;
+use tokio_postgres::Row;
 
 use super::fault::Fault;
 use super::filter::Condition;

@@ -6,8 +6,8 @@ use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use parking_lot::{Mutex, RwLock};
-use postgres::CancelToken;
 use r2d2::PooledConnection;
+use tokio_postgres::CancelToken;
 
 use super::connector::Manager;
 use super::fault::Fault;
@@ -283,7 +283,7 @@ impl Postgres {
         work: impl FnOnce(&mut Session) -> Result<T, Fault>,
     ) -> Result<T, Fault> {
         let number = self.running.next.fetch_add(1, Ordering::Relaxed);
-        self.running.tokens.lock().insert(number, session.cancel_token());
+        self.running.tokens.lock().insert(number, session.cancel_token()?);
         let worked = work(session);
         // Removed before the connection is used for something else, so that the wrong statement is never canceled.
         self.running.tokens.lock().remove(&number);
@@ -298,9 +298,7 @@ impl Postgres {
                 std::thread::sleep(CANCEL_EVERY);
                 // The lock keeps statements from being unregistered in the meantime, so that no later statement of the same
                 // connection is ended instead.
-                for token in running.tokens.lock().values() {
-                    server.cancel(token);
-                }
+                server.cancel(running.tokens.lock().values());
             }
         };
         if let Err(error) = std::thread::Builder::new().name("postgres-deadline".to_owned()).spawn(end) {

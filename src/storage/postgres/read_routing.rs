@@ -12,7 +12,7 @@
 //! Either way, the replica must have the mark of the primary's timeline. A replica that followed a former primary may have
 //! different changes with the same numbers.
 
-use postgres::SimpleQueryRow;
+use tokio_postgres::SimpleQueryRow;
 
 use super::fault::Fault;
 use super::partition::Postgres;
@@ -20,7 +20,7 @@ use super::replica::{Outcome, Replica, RequiredState};
 use super::server::run_blocking;
 use super::session::{SNAPSHOT, Session};
 use crate::domain::with_causes;
-use crate::store::StoreError;
+use crate::store::{StoreError, is_caller_gone};
 
 /// Selects the primary's last change of a collection, its time, and the mark of its timeline.
 const NEWEST: &str = "
@@ -111,6 +111,7 @@ impl Postgres {
         let (outcome, value) = match result {
             Ok(Some(value)) => (Outcome::Replica, Some(value)),
             Ok(None) => (Outcome::Behind, None),
+            Err(fault) if is_caller_gone() => return Err(fault.into_store_error(operation)),
             Err(fault) => {
                 // If the rows are wrong, the primary will report it. The replica itself is fine.
                 if !matches!(fault, Fault::Store(_)) {

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 
 use pgvector::Vector;
-use postgres::Row;
+use tokio_postgres::Row;
 
 use super::fault::Fault;
 use super::filter::{Condition, index_expressions};

@@ -1,6 +1,6 @@
 //! Converts rows of the database server to values of the domain.
 
-use postgres::Row;
+use tokio_postgres::Row;
 
 use super::escape::{parse_stored_json, unescape};
 use super::fault::Fault;

@@ -2,13 +2,14 @@
 
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use parking_lot::RwLock;
-use postgres::NoTls;
-use postgres::error::SqlState;
-use postgres::types::{Kind, Type};
 use r2d2::{ManageConnection as _, NopErrorHandler, Pool, PooledConnection};
+use tokio_postgres::CancelToken;
+use tokio_postgres::error::SqlState;
+use tokio_postgres::types::{Kind, Type};
 
 use super::connector::Manager;
 use super::fault::Fault;
@@ -56,11 +57,12 @@ pub struct PostgresServer {
     pool: Option<Pool<Manager>>,
     /// Makes connections outside of the pool.
     manager: Manager,
-    tls: Tls,
     /// The membership of this server, once it has opened the catalog.
     member: RwLock<Option<Arc<Membership>>>,
     /// When it last answered. `None` if it failed to answer since.
     answered: RwLock<Option<Instant>>,
+    /// Whether it accepts connections without ever answering, as its member last found.
+    silent: AtomicBool,
     /// What its clock showed when it was last read.
     clock: RwLock<ClockReading>,
     /// The replica that answers reads, if there is one.
@@ -107,12 +109,12 @@ impl PostgresServer {
         })?;
         let any = Manager::new(&options.url, &tls)?;
         let mut manager = if read_only { any.clone().read_only() } else { any.clone().primary_only() };
-        let connected = manager.connect().or_else(|error| match any.connect() {
+        let connected = manager.connect_to_watch().or_else(|fault| match any.connect_to_watch() {
             // It is there, so it says itself why it is unsuitable.
-            Ok(mut session) => check_server(&mut session).and(Err(error.into())),
-            Err(_) => Err(error.into()),
+            Ok(mut session) => check_server(&mut session).and(Err(fault)),
+            Err(_) => Err(fault),
         });
-        let mut session = connected.map_err(|fault: Fault| fault.into_store_error(OPERATION))?;
+        let mut session = connected.map_err(|fault| fault.into_store_error(OPERATION))?;
         manager = manager.with_types(prepare(&mut session, read_only)?);
         drop(session);
         let pool = Pool::builder()
@@ -127,9 +129,9 @@ impl PostgresServer {
         Ok(Arc::new(Self {
             pool: Some(pool),
             manager,
-            tls,
             member: RwLock::default(),
             answered: RwLock::new(Some(Instant::now())),
+            silent: AtomicBool::new(false),
             clock: RwLock::new(ClockReading { read_at: Instant::now(), time_ms: system_clock() }),
             replica,
         }))
@@ -155,7 +157,18 @@ impl PostgresServer {
 
     /// Opens a connection outside of the pool.
     pub(super) fn connect_alone(&self) -> Result<Session, Fault> {
-        Ok(self.manager.connect()?)
+        self.manager.connect()
+    }
+
+    /// Opens a connection for trivial questions, which the server must always answer soon.
+    pub(super) fn connect_to_watch(&self) -> Result<Session, Fault> {
+        self.manager.connect_to_watch()
+    }
+
+    /// Ends all statements that wait for the server, because it no longer answers. They fail with
+    /// `StoreError::ServerUnreachable`, and later ones use new connections.
+    pub(super) fn give_up_connections(&self) {
+        self.manager.give_up_connections();
     }
 
     /// Whether it answered when it was last asked. A server that does not say anything for `SILENCE_MAX` is not reachable either.
@@ -166,6 +179,17 @@ impl PostgresServer {
     /// Records whether it answers. Its member asks it every second.
     pub(super) fn record_reachability(&self, answers: bool) {
         *self.answered.write() = answers.then(Instant::now);
+    }
+
+    /// Whether it accepted the last connection without ever answering. Another one would fail in the same way, but only after
+    /// several seconds.
+    pub(super) fn is_silent(&self) -> bool {
+        self.silent.load(Ordering::Relaxed)
+    }
+
+    /// Records whether it accepts connections without ever answering.
+    pub(super) fn record_silence(&self, is_silent: bool) {
+        self.silent.store(is_silent, Ordering::Relaxed);
     }
 
     /// Records the time that its clock has just shown, in milliseconds since the Unix epoch.
@@ -191,10 +215,15 @@ impl PostgresServer {
         *self.member.write() = member;
     }
 
-    pub(super) fn cancel(&self, token: &postgres::CancelToken) {
-        if let Err(error) = token.cancel_query(self.tls.clone()).or_else(|_| token.cancel_query(NoTls)) {
-            // It is tried again soon.
-            tracing::debug!(error = with_causes(&error), "cannot end a statement");
+    /// Ends the running statements of connections, or all that wait for the server if it does not answer.
+    pub(super) fn cancel<'t>(&self, tokens: impl IntoIterator<Item = &'t CancelToken>) {
+        for token in tokens {
+            match self.manager.cancel(token) {
+                Ok(()) => (),
+                Err(Fault::Silent) => return self.give_up_connections(),
+                // It is tried again soon.
+                Err(fault) => tracing::debug!(error = with_causes(&fault), "cannot end a statement"),
+            }
         }
     }
 }
@@ -230,6 +259,8 @@ fn prepare(session: &mut Session, read_only: bool) -> Result<VectorTypes, StoreE
     const OPERATION: &str = "checking a database server";
     check_server(session).map_err(|fault| fault.into_store_error(OPERATION))?;
     check_pgvector(session).map_err(|fault| fault.into_store_error(OPERATION))?;
+    // From here on, statements may take long.
+    session.set_limit(None);
     let migrate = if read_only { check_migrated } else { migrate };
     migrate(session).map_err(|fault| fault.into_store_error("creating tables"))?;
     vector_types(session).map_err(|fault| fault.into_store_error(OPERATION))

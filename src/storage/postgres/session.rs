@@ -4,12 +4,14 @@
 //! values, and a transaction pooler may sit in between.
 
 use std::borrow::Cow;
+use std::pin::pin;
+use std::time::Duration;
 
 use pgvector::Vector;
-use postgres::fallible_iterator::FallibleIterator as _;
-use postgres::types::{FromSqlOwned, ToSql, Type};
-use postgres::{CancelToken, Client, Row, SimpleQueryMessage, SimpleQueryRow};
+use tokio_postgres::types::{FromSqlOwned, ToSql, Type};
+use tokio_postgres::{CancelToken, Row, SimpleQueryMessage, SimpleQueryRow};
 
+use super::client::BlockingClient;
 use super::fault::Fault;
 use super::rows::passage_id;
 use crate::domain::{Embedding, PassageId};
@@ -69,14 +71,14 @@ sql_types! { vectors:
 }
 
 pub(super) struct Session {
-    client: Client,
+    client: BlockingClient,
     types: VectorTypes,
     /// Whether a transaction was begun but not ended, for example because of a panic.
     is_open: bool,
 }
 
 impl Session {
-    pub(super) fn new(client: Client, types: VectorTypes) -> Self {
+    pub(super) fn new(client: BlockingClient, types: VectorTypes) -> Self {
         Self { client, types, is_open: false }
     }
 
@@ -84,18 +86,24 @@ impl Session {
         self.is_open || self.client.is_closed()
     }
 
+    /// Sets how long the server may take to answer each statement. `None` for as long as it shows any sign of life.
+    pub(super) fn set_limit(&mut self, limit: Option<Duration>) {
+        self.client.set_limit(limit);
+    }
+
     /// Checks that the server answers.
-    pub(super) fn check(&mut self) -> Result<(), postgres::Error> {
-        self.client.batch_execute("")
+    pub(super) fn check(&mut self) -> Result<(), Fault> {
+        self.execute_batch("")
     }
 
     /// Returns a token that can end its running statement.
-    pub(super) fn cancel_token(&self) -> CancelToken {
+    pub(super) fn cancel_token(&self) -> Result<CancelToken, Fault> {
         self.client.cancel_token()
     }
 
     pub(super) fn rows(&mut self, sql: &str, parameters: &[Parameter<'_>]) -> Result<Vec<Row>, Fault> {
-        Ok(self.client.query_typed(sql, &self.types.typed(parameters))?)
+        let parameters = self.types.typed(parameters);
+        self.client.wait(|client| client.query_typed(sql, &parameters))
     }
 
     /// Runs a statement and passes on its rows one by one, without collecting them.
@@ -105,8 +113,9 @@ impl Session {
         parameters: &[Parameter<'_>],
         mut take: impl FnMut(&Row) -> Result<(), Fault>,
     ) -> Result<(), Fault> {
-        let mut rows = self.client.query_typed_raw(sql, self.types.typed(parameters))?;
-        while let Some(row) = rows.next()? {
+        let parameters = self.types.typed(parameters);
+        let mut rows = pin!(self.client.wait(|client| client.query_typed_raw(sql, parameters))?);
+        while let Some(row) = self.client.next_row(rows.as_mut())? {
             take(&row)?;
         }
         Ok(())
@@ -114,7 +123,8 @@ impl Session {
 
     /// Runs a statement that returns at most one row.
     pub(super) fn row(&mut self, sql: &str, parameters: &[Parameter<'_>]) -> Result<Option<Row>, Fault> {
-        Ok(self.client.query_typed_opt(sql, &self.types.typed(parameters))?)
+        let parameters = self.types.typed(parameters);
+        self.client.wait(|client| client.query_typed_opt(sql, &parameters))
     }
 
     /// Runs a statement that returns at most one row. Returns its first column.
@@ -134,16 +144,18 @@ impl Session {
 
     /// Runs a statement that returns one number. A negative one counts as 0.
     pub(super) fn query_number(&mut self, sql: &str, parameters: &[Parameter<'_>]) -> Result<u64, Fault> {
-        Ok(from_sql(self.client.query_typed_one(sql, &self.types.typed(parameters))?.try_get(0)?))
+        let parameters = self.types.typed(parameters);
+        Ok(from_sql(self.client.wait(|client| client.query_typed_one(sql, &parameters))?.try_get(0)?))
     }
 
     /// Runs a statement that returns no rows. Returns how many rows it affected.
     pub(super) fn execute(&mut self, sql: &str, parameters: &[Parameter<'_>]) -> Result<u64, Fault> {
-        Ok(self.client.execute_typed(sql, &self.types.typed(parameters))?)
+        let parameters = self.types.typed(parameters);
+        self.client.wait(|client| client.execute_typed(sql, &parameters))
     }
 
     pub(super) fn execute_batch(&mut self, sql: &str) -> Result<(), Fault> {
-        Ok(self.client.batch_execute(sql)?)
+        self.client.wait(|client| client.batch_execute(sql))
     }
 
     /// Runs `work` in a transaction that the statement `begin` begins. Commits unless `work` fails. Inside another transaction,
@@ -178,7 +190,7 @@ impl Session {
         work: impl FnOnce(&mut Self, Option<SimpleQueryRow>) -> Result<T, Fault>,
     ) -> Result<T, Fault> {
         self.is_open = true;
-        let row = self.client.simple_query(begin)?.into_iter().rev().find_map(|message| match message {
+        let row = self.client.wait(|client| client.simple_query(begin))?.into_iter().rev().find_map(|message| match message {
             SimpleQueryMessage::Row(row) => Some(row),
             _ => None,
         });

@@ -129,7 +129,7 @@ impl PostgresCatalog {
                     metadata_indexes.entry(CollectionId(row.try_get(0)?)).or_default().push(path(row.try_get(1)?)?);
                 }
                 let sql = "select id, replaced_by from dragoman.collections where replaced_by is not null";
-                let read = |row: &postgres::Row| Ok((CollectionId(row.try_get(0)?), CollectionId(row.try_get(1)?)));
+                let read = |row: &tokio_postgres::Row| Ok((CollectionId(row.try_get(0)?), CollectionId(row.try_get(1)?)));
                 let replaced = session.rows(sql, &[])?.iter().map(read).collect::<Result<_, Fault>>()?;
                 Ok(CatalogNames { collections, aliases, replaced, metadata_indexes })
             })

@@ -1,7 +1,7 @@
 //! Runs the statements of the catalog on a database server.
 
-use postgres::Row;
-use postgres::types::FromSql;
+use tokio_postgres::Row;
+use tokio_postgres::types::FromSql;
 
 use crate::domain::{Embedding, Language, RequestKey};
 use crate::storage::postgres::escape::{escape, unescape};

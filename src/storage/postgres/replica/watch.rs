@@ -4,8 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
 
-use postgres::error::SqlState;
-use r2d2::ManageConnection as _;
+use tokio_postgres::error::SqlState;
 
 use super::tracker::{LogEnd, ReplicaTracker};
 use crate::domain::chain;
@@ -98,7 +97,7 @@ impl MonitoredServer {
     fn session(&mut self) -> Result<(&mut Session, bool), Fault> {
         match &mut self.session {
             Some(session) => Ok((session, false)),
-            none => Ok((none.insert(self.manager.connect()?), true)),
+            none => Ok((none.insert(self.manager.connect_to_watch()?), true)),
         }
     }
 }
@@ -137,6 +136,10 @@ impl Watch {
         if checked.is_err() {
             self.replica.session = None;
         }
+        if matches!(checked, Err(Problem::Unreachable(Fault::Silent))) {
+            // The reads that wait for it go to the primary.
+            self.replica.manager.give_up_connections();
+        }
         self.tracker.mark_healthy(checked?).map_err(|error| Problem::Unreachable(error.into()))
     }
 
@@ -163,7 +166,7 @@ impl Watch {
         let (session, is_new) = self.replica.session().map_err(connection_problem)?;
         let row = session.row(REPLICA, &[]).map_err(Problem::Unreachable)?;
         let Some(row) = row else { return Err(Problem::Unsuitable("it does not report its state".to_owned())) };
-        let read = || Ok::<(String, bool, i64), postgres::Error>((row.try_get(0)?, row.try_get(1)?, row.try_get(2)?));
+        let read = || Ok::<(String, bool, i64), tokio_postgres::Error>((row.try_get(0)?, row.try_get(1)?, row.try_get(2)?));
         let (system, is_replica, applied) = read().map_err(|error| Problem::Unreachable(error.into()))?;
         if system != self.system {
             return Err(Problem::Unsuitable("it does not belong to the database system of the primary".to_owned()));
