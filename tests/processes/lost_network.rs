@@ -1,7 +1,5 @@
 //! The real program with its store on a database server that falls silent: nothing arrives any more, but no connection closes.
 
-#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
-
 use std::path::Path;
 use std::process::Command;
 use std::time::{Duration, Instant};
