@@ -66,6 +66,11 @@ test('given only the address, a person gets from nothing to a reviewed pair', as
   await server.call('DELETE', '/v1/collections/harbor');
 });
 
+test('the job that trained a classifier names it', async () => {
+  await stage.visit('#/jobs');
+  await stage.page.waitForSelector('.jobs a[href="#/classifiers/harbor-topics"]');
+});
+
 test('a new server shows the way to a first collection', async () => {
   await stage.visit('');
   await stage.sees('There is no collection yet.');

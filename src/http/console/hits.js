@@ -65,7 +65,7 @@ export function chips(metadata, narrow, most = 6) {
 	}), entries.length > most && h('span.chip', `+${entries.length - most}`));
 }
 
-// Why a hit was found: the evidence with ranks and scores, the matching words, the languages.
+// Why a hit was found: evidence, words, languages.
 function explain({language, title, title_marks, passage: found, explanation = {}, score: total}, {tops, mode, asked}) {
 	const lists = EVIDENCE.filter(([list]) => list in tops);
 	const by = EVIDENCE.filter(([list]) => explanation[list]).map(([, name]) => name.toLowerCase());

@@ -61,7 +61,7 @@ function content(job, update) {
 	const took = job.started_at && !open && `took ${duration((new Date(job.finished_at) - new Date(job.started_at)) / 1000)}`;
 	return [
 		h('div.line', h('b', kind),
-			job.collection && h('a', {href: link('collections', job.collection)}, job.collection),
+			[['collections', job.collection], ['classifiers', details.classifier]].map(([of, name]) => name && h('a', {href: link(of, name)}, name)),
 			h(`span.state.${TONES[job.status]}`, job.status),
 			h('span.hint', {title: when(job.created_at)}, [ago(job.created_at), took].filter(Boolean).join(' · ')),
 			h('span.actions',
