@@ -273,7 +273,11 @@ impl Client {
         let status = response.status().as_u16();
         let limited = response.body_mut().with_config().limit(ERROR_BYTES_MAX).lossy_utf8(true);
         let body = limited.read_to_string().unwrap_or_default();
-        Err(CliError::Refused(Box::new(ErrorResponse::read(status, &body, id, retry))))
+        let refused = CliError::Refused(Box::new(ErrorResponse::read(status, &body, id, retry)));
+        Err(match self.key {
+            Some(_) => refused,
+            None => refused.advise("unauthorized", "put a key into the variable DRAGOMAN_KEY"),
+        })
     }
 
     fn read(&self, mut response: Response<Body>) -> Result<Value, CliError> {
@@ -287,7 +291,13 @@ impl Client {
 
     fn unreachable(&self, source: ureq::Error) -> CliError {
         let source: Box<dyn Error + Send + Sync> = match source {
+            ureq::Error::Io(error) if error.to_string().ends_with("UnknownIssuer") => {
+                format!("{error}; name the certificate authority with --ca").into()
+            }
             ureq::Error::Io(error) => error.into(),
+            ureq::Error::Protocol(_) if self.base.starts_with("http:") => {
+                format!("{source}; if it uses TLS, its address begins with https://").into()
+            }
             other => other.into(),
         };
         CliError::Unreachable { server: self.base.clone(), source }

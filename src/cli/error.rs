@@ -120,6 +120,17 @@ impl CliError {
         }
     }
 
+    /// Adds what the user can do to a refusal with this code.
+    pub fn advise(mut self, code: &str, advice: &str) -> Self {
+        if let Self::Refused(refusal) = &mut self
+            && refusal.code.as_deref() == Some(code)
+        {
+            refusal.detail.push_str("; ");
+            refusal.detail.push_str(advice);
+        }
+        self
+    }
+
     /// Replaces the locations in a refusal that `replace` knows, such as parts of the request that came from a file.
     pub fn located(self, replace: impl Fn(&str) -> Option<String>) -> Self {
         let mut response = match self {

@@ -22,6 +22,8 @@ use tokio_rustls::rustls::pki_types::{CertificateDer, ServerName, UnixTime};
 use tokio_rustls::rustls::{self, ClientConfig, DigitallySignedStruct, SignatureScheme};
 
 const HEAD_BYTES_MAX: u64 = 16 << 10;
+/// The first byte of an alert (RFC 8446, section 5.1), with which a server that expects TLS answers plain HTTP.
+const TLS_ALERT: u8 = 21;
 
 #[derive(Debug, Clone, Copy)]
 pub struct HealthCheck<'a> {
@@ -97,6 +99,9 @@ async fn status_line(mut stream: impl AsyncRead + AsyncWrite + Unpin, path: &str
     stream.flush().await?;
     let mut line = Vec::new();
     BufReader::new(stream.take(HEAD_BYTES_MAX)).read_until(b'\n', &mut line).await?;
+    if line.first() == Some(&TLS_ALERT) {
+        return Err(io::Error::other("it expects TLS; give this command the setting tls_certificate of the server"));
+    }
     if !line.ends_with(b"\n") {
         return Err(io::Error::new(io::ErrorKind::UnexpectedEof, "the connection was closed without a response"));
     }

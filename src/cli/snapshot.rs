@@ -19,6 +19,8 @@ use super::snapshot_target::TargetArgs;
 use crate::domain::{CollectionName, hex};
 use crate::new_id::new_uuid;
 
+/// Stands for the newest snapshot, also in `Target::find`.
+const LATEST: &str = "latest";
 const ARCHIVE_EXTENSION: &str = ".tar.zst";
 
 #[derive(Debug, Subcommand)]
@@ -62,7 +64,7 @@ pub enum Action {
 
 #[derive(Debug, Args)]
 pub struct DownloadArgs {
-    /// Id of the snapshot, or with --target also latest.
+    /// Id of the snapshot, or `latest`.
     pub id: String,
     #[command(flatten)]
     pub target: TargetArgs,
@@ -73,7 +75,7 @@ pub struct DownloadArgs {
 
 #[derive(Debug, Args)]
 pub struct RestoreArgs {
-    /// Id of the snapshot, or with --target also latest.
+    /// Id of the snapshot, or `latest`.
     pub id: String,
     #[command(flatten)]
     pub target: TargetArgs,
@@ -126,7 +128,10 @@ fn create(client: &Client, call: &Call, detach: bool) -> Result<Outcome, CliErro
 fn restore(client: &Client, mut args: RestoreArgs) -> Result<Outcome, CliError> {
     let target = args.target.open()?;
     let found = target.as_ref().map(|target| target.find(&args.id)).transpose()?;
-    args.id = found.as_ref().map_or(args.id, |found| found.snapshot.to_string());
+    args.id = match &found {
+        Some(found) => found.snapshot.to_string(),
+        None => id_on_server(client, &args.id)?,
+    };
     if args.replace {
         let what = args.rename_to.as_ref().or(args.collection.as_ref()).map(|name| format!("collection {name}"));
         let what = what.unwrap_or_else(|| "all existing collections that the snapshot contains".to_owned());
@@ -137,7 +142,21 @@ fn restore(client: &Client, mut args: RestoreArgs) -> Result<Outcome, CliError> 
     }
     let body = request_members(&json!({"collection": args.collection, "rename_to": args.rename_to, "replace": args.replace}));
     let call = Call::post(&["snapshots", &args.id, "restore"]).json(body);
-    jobs::follow(client, client.send(&call)?, args.detach)
+    let advice = "add --replace, or restore it under another name with --collection and --rename-to";
+    let job = client.send(&call).map_err(|error| error.advise("collection_exists", advice))?;
+    jobs::follow(client, job, args.detach)
+}
+
+/// Returns the id of the server's newest snapshot for `latest`, and any other id unchanged.
+fn id_on_server(client: &Client, id: &str) -> Result<String, CliError> {
+    if id != LATEST {
+        return Ok(id.to_owned());
+    }
+    let newest = client.send(&Call::get(&["snapshots"]).with_query("limit", "1"))?;
+    match newest["snapshots"][0]["id"].as_str() {
+        Some(id) => Ok(id.to_owned()),
+        None => Err(CliError::Failed("there are no snapshots on the server".to_owned())),
+    }
 }
 
 fn list(client: &Client) -> Result<(), CliError> {
@@ -181,9 +200,10 @@ fn download(client: &Client, args: &DownloadArgs) -> Result<(), CliError> {
         let path = args.output.clone().unwrap_or_else(|| format!("{}{ARCHIVE_EXTENSION}", found.snapshot).into());
         return target.download(&client.output, &found, &path);
     }
-    let about = client.send(&Call::get(&["snapshots", &args.id]))?;
-    let mut download = client.open(&Call::get(&["snapshots", &args.id, "archive"]))?;
-    let path = args.output.clone().unwrap_or_else(|| format!("{}{ARCHIVE_EXTENSION}", args.id).into());
+    let id = id_on_server(client, &args.id)?;
+    let about = client.send(&Call::get(&["snapshots", &id]))?;
+    let mut download = client.open(&Call::get(&["snapshots", &id, "archive"]))?;
+    let path = args.output.clone().unwrap_or_else(|| format!("{id}{ARCHIVE_EXTENSION}").into());
     let mut sink = Sink::open(Some(&path))?;
     let bar = client.output.progress(download.bytes, Unit::Bytes);
     let (mut digest, mut copied) = (Sha256::new(), 0);

@@ -131,6 +131,7 @@ fn a_snapshot_can_be_restored_on_another_server() {
     run(&url, &["snapshot", "download", id, "-o", path.to_str().unwrap()]).expect(0);
     let taken = run(&url, &["snapshot", "restore", id]);
     assert!(taken.code == 1 && taken.err.starts_with("error: collection_exists: "), "{taken:?}");
+    assert!(taken.err.contains("; add --replace, or restore it under another name"), "{taken:?}");
 
     let other = Program::start(&folder.path().join("other"), "fake:8");
     let there = other.client().url().to_owned();
@@ -142,4 +143,29 @@ fn a_snapshot_can_be_restored_on_another_server() {
     run(&there, &["snapshot", "delete", id, "--yes"]).expect(0);
     let gone = run(&there, &["snapshot", "show", id]);
     assert!(gone.code == 1 && gone.err.starts_with("error: snapshot_not_found: "), "{gone:?}");
+}
+
+#[test]
+fn latest_is_the_newest_snapshot_of_the_server() {
+    let (folder, server) = server();
+    let url = server.client().url().to_owned();
+    let none = run(&url, &["snapshot", "restore", "latest"]);
+    assert!(none.code == 1 && none.err.contains("there are no snapshots"), "{none:?}");
+    for name in ["first", "second"] {
+        run_with(dragoman(&url, &["import", name, "--create"]), LINES.as_bytes()).expect(3);
+        run(&url, &["snapshot", "create", name]).expect(0);
+    }
+    run(&url, &["snapshot", "restore", "latest", "--collection", "second", "--rename-to", "copy"]).expect(0);
+    assert_eq!(exported(&url, "copy"), exported(&url, "second"));
+    let path = folder.path().join("archive");
+    run(&url, &["snapshot", "download", "latest", "-o", path.to_str().unwrap()]).expect(0);
+    assert!(fs::metadata(&path).unwrap().len() > 0);
+}
+
+#[test]
+fn a_line_that_is_no_document_is_refused_with_the_expected_form() {
+    let (_folder, server) = server();
+    let array = run_with(dragoman(server.client().url(), &["import", "news", "--create"]), br#"[{"id": "a", "text": "one"}]"#);
+    assert_eq!(array.code, 3, "{array:?}");
+    assert!(array.err.contains("line 1: invalid_request: the line must be one document as a JSON object"), "{}", array.err);
 }

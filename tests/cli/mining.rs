@@ -250,6 +250,19 @@ fn invalid_arguments_are_reported_before_anything_is_sent() {
 }
 
 #[test]
+fn the_name_of_a_file_in_place_of_a_collection_is_explained() {
+    let folder = tempfile::tempdir().unwrap();
+    fs::write(folder.path().join("german.txt"), "Es regnet.\n").unwrap();
+    let problem = r#"{"status": 404, "detail": "there is no collection german.txt", "code": "collection_not_found"}"#;
+    let script = Script::of(&[("404 Not Found", problem)]);
+    let mut command = dragoman(&script.url, &["mine", "german.txt", "news"]);
+    command.current_dir(folder.path());
+    let refused = run_with(command, b"");
+    assert_eq!(refused.code, 2, "{refused:?}");
+    assert_eq!(refused.err, "error: there is no collection german.txt; to read the file, write @german.txt\n");
+}
+
+#[test]
 fn duplicates_are_printed_as_json_lines_with_the_json_flag() {
     let ended = job("duplicates", "succeeded", r#", "details": {"clusters": 1}"#);
     let line =

@@ -21,6 +21,13 @@ fn the_key_is_sent_and_a_refused_key_is_reported_without_showing_it() {
 }
 
 #[test]
+fn the_variable_for_a_missing_key_is_named() {
+    let script = Script::of(&[("401 Unauthorized", REFUSED)]);
+    let run = run(&script.url, &["collections", "list"]);
+    assert!(run.err.contains("the key is not known; put a key into the variable DRAGOMAN_KEY\n"), "{run:?}");
+}
+
+#[test]
 fn errors_are_json_with_the_json_flag() {
     let script = Script::of(&[("401 Unauthorized", REFUSED)]);
     let run = run(&script.url, &["collections", "list", "--json"]);

@@ -108,12 +108,17 @@ fn certificate_and_key_problems_are_explained() {
         words.iter().for_each(|word| assert!(run.err.contains(word), "{word:?} is not in {}", run.err));
         assert!(!run.err.contains(ADMIN) && !run.err.contains("panicked"), "{}", run.err);
     };
-    refused(&other.authority, ADMIN, &["cannot reach the server at https://127.0.0.1:", "certificate", "UnknownIssuer"]);
-    refused(&files.authority, "another-key-another-key", &["unauthorized"]);
+    refused(
+        &other.authority,
+        ADMIN,
+        &["cannot reach the server at https://127.0.0.1:", "certificate", "UnknownIssuer; name", "--ca"],
+    );
+    refused(&files.authority, "another-key-another-key", &["unauthorized: this server does not know the key\n"]);
     let without = run(&format!("https://{}", server.client().address()), &["collections", "list"]);
     assert!(without.code == 1 && without.err.contains("certificate"), "{without:?}");
     let plain = run(&format!("http://{}", server.client().address()), &["collections", "list"]);
     assert!(plain.code == 1 && plain.err.starts_with("error: cannot reach the server"), "{plain:?}");
+    assert!(plain.err.ends_with("; if it uses TLS, its address begins with https://\n"), "{plain:?}");
     let named = secure(&folder.path().join("other"), &other);
     let run = call(&named, &other.authority, ADMIN, &["collections", "list"]);
     assert!(run.code == 1 && run.err.contains("certificate") && run.err.contains("search.example"), "{run:?}");
@@ -156,7 +161,7 @@ fn health_reads_the_settings_of_the_server() {
 
     // Plain HTTP to TLS, TLS to plain HTTP, no server, and a server that never answers.
     for (arguments, words) in [
-        (vec!["--listen", &*address], "does not answer"),
+        (vec!["--listen", &*address], "does not answer: it expects TLS"),
         (vec!["--listen", &*plain_address, "--tls-certificate", &*certificate], "does not answer"),
         (vec!["--listen", "127.0.0.1:1"], "does not answer"),
         (vec!["--listen", "127.0.0.1:0"], "any free port"),

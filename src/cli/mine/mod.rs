@@ -159,7 +159,17 @@ pub fn mine(args: MineArgs, client: &Client) -> Result<Outcome, CliError> {
     body.extend(args.keep_identical.then(|| ("skip_identical".to_owned(), json!(false))));
     let corpora = Corpora { first, second, known };
     let call = Call::post(&["mine"]).json(body);
-    follow(client, &call, &args.results, "pair", Some(&corpora)).map_err(|error| corpora.located(error))
+    let followed = follow(client, &call, &args.results, "pair", Some(&corpora));
+    followed.map_err(|error| name_missing_at_sign(corpora.located(error), [&args.first, &args.second]))
+}
+
+/// Explains how to name a file, if a collection that does not exist is named like one.
+fn name_missing_at_sign(error: CliError, corpora: [&String; 2]) -> CliError {
+    let missing = error.code() == Some("collection_not_found");
+    match corpora.into_iter().find(|name| missing && Path::new(name).is_file()) {
+        Some(name) => CliError::Usage(format!("there is no collection {name}; to read the file, write @{name}")),
+        None => error,
+    }
 }
 
 pub fn duplicates(args: DuplicatesArgs, client: &Client) -> Result<Outcome, CliError> {
