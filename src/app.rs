@@ -59,7 +59,8 @@ async fn run(config: Config, log_lines_dropped: Reading) -> Result<(), AppError>
     let hangup = signal(SignalKind::hangup()).map_err(AppError::Serve)?;
     // A write beyond the limit on file sizes then fails like a write to a full disk, instead of ending the process.
     let _too_large = signal(SignalKind::from_raw(libc::SIGXFSZ)).map_err(AppError::Serve)?;
-    let listen_error = |source| AppError::Listen { address: config.listen.clone(), source };
+    settings::check_data_folder(&config)?;
+    let listen_error = |source| settings::listen_error(&config.listen, source);
     let listener = listen(&config.listen).await.map_err(listen_error)?;
     let address = listener.local_addr().map_err(listen_error)?;
     let (mut http_settings, tls, admin_key) =

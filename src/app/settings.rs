@@ -32,8 +32,8 @@ pub fn check(config: &Config) -> Result<Option<String>, AppError> {
     if let Some(target) = &config.snapshots.snapshot_target {
         targets::parse(target, config.snapshots.snapshot_endpoint.as_deref()).map_err(snapshot_target_error)?;
     }
-    let addresses = config.listen.to_socket_addrs();
-    let addresses = addresses.map_err(|source| AppError::Listen { address: config.listen.clone(), source })?;
+    check_data_folder(config)?;
+    let addresses = config.listen.to_socket_addrs().map_err(|source| listen_error(&config.listen, source))?;
     // Only the server reads the keys in the catalog, because one may be running right now.
     if !config.data.join("catalog.sqlite").exists() && config.store.store.is_none() {
         for address in addresses {
@@ -44,6 +44,22 @@ pub fn check(config: &Config) -> Result<Option<String>, AppError> {
         open_bundle(&folder)?;
     }
     Ok(warning)
+}
+
+/// A missing folder is created later.
+pub(super) fn check_data_folder(config: &Config) -> Result<(), AppError> {
+    match config.data.is_file() {
+        true => refuse("data", format!("must be a folder, got the file {}", config.data.display())),
+        false => Ok(()),
+    }
+}
+
+pub(super) fn listen_error(address: &str, source: std::io::Error) -> AppError {
+    let source = match source.kind() {
+        std::io::ErrorKind::InvalidInput => std::io::Error::new(source.kind(), "it must be HOST:PORT, such as 127.0.0.1:7700"),
+        _ => source,
+    };
+    AppError::Listen { address: address.to_owned(), source }
 }
 
 fn refuse<T>(setting: &'static str, problem: impl Into<String>) -> Result<T, AppError> {

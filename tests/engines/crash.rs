@@ -215,6 +215,10 @@ fn an_unreachable_or_unsuitable_server_is_refused() {
     client.batch_execute("create database latin encoding 'LATIN1' locale 'C' template template0").unwrap();
     let latin = connect(&database.options().url.replace("dbname=postgres", "dbname=latin"));
     assert!(matches!(&latin, StoreError::UnsuitableServer { problem } if problem.contains("got LATIN1")), "{latin:?}");
+    client.batch_execute("create role plain login").unwrap();
+    client.batch_execute("create database bare owner plain").unwrap();
+    let plain = connect(&database.options().url.replace("dbname=postgres", "dbname=bare").replace("user=postgres", "user=plain"));
+    assert!(matches!(&plain, StoreError::UnsuitableServer { problem } if problem.contains("let a superuser")), "{plain:?}");
     let unreadable = connect("postgres://host:port");
     assert!(matches!(&unreadable, StoreError::UnsuitableServer { problem } if problem.contains("address")), "{unreadable:?}");
 }

@@ -1,6 +1,6 @@
 //! The program's start and end: clear one-line errors, and a clean shutdown.
 
-use std::fs::Permissions;
+use std::fs::{self, Permissions};
 use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _, chown};
 use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
@@ -34,6 +34,17 @@ fn startup_reports_a_port_in_use() {
     command.args(["--listen", &address]);
     let error = failure(command);
     assert!(error.starts_with(&format!("error: cannot listen on {address}: ")), "{error}");
+}
+
+#[test]
+fn a_file_in_place_of_the_data_directory_is_refused_and_keeps_its_mode() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("notes.txt");
+    fs::write(&file, "notes").unwrap();
+    fs::set_permissions(&file, fs::Permissions::from_mode(0o644)).unwrap();
+    let error = failure(program::command(&file, "fake:8"));
+    assert_eq!(error, format!("error: data must be a folder, got the file {}", file.display()));
+    assert_eq!(fs::metadata(&file).unwrap().permissions().mode() & 0o777, 0o644);
 }
 
 #[test]
@@ -213,7 +224,9 @@ fn config_check_reports_invalid_settings() {
         ("tls_certificate = 'no/cert.pem'\ntls_key = 'no/key.pem'", "no/cert.pem"),
         ("cors_origins = ['example.com']", "cors_origins must be * or an origin"),
         ("listen = '0.0.0.0:7700'\ndata = 'no/such/data'", "can be reached from other machines"),
-        ("listen = 'nowhere'", "cannot listen on nowhere"),
+        ("listen = 'nowhere'", "cannot listen on nowhere: it must be HOST:PORT, such as 127.0.0.1:7700"),
+        ("listen = '127.0.0.1:77000'", "cannot listen on 127.0.0.1:77000: it must be HOST:PORT"),
+        ("data = 'Cargo.toml'", "data must be a folder, got the file Cargo.toml"),
         ("model = 'no/such/model'", ""),
     ] {
         let (good, _, said) = at(text);

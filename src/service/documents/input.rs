@@ -118,6 +118,10 @@ pub fn read_document(json: &[u8], collection: &Collection, limits: &Limits, now_
             let detail = format!("the line {problem}").replace(" at line 1 column", " at column");
             InvalidDocument::whole(None, Code::MalformedJson, detail)
         }
+        JsonError::Invalid { pointer, problem } if pointer.is_empty() && problem.starts_with("invalid type") => {
+            let detail = format!("the line must be one document as a JSON object: {problem}");
+            InvalidDocument::whole(None, Code::InvalidRequest, detail)
+        }
         JsonError::Invalid { pointer, problem } => {
             InvalidDocument { id: None, code: Code::InvalidRequest, problems: vec![DocumentProblem::at(pointer, problem)] }
         }

@@ -290,7 +290,11 @@ fn check_pgvector(session: &mut Session) -> Result<(), Fault> {
         session.execute_batch("create extension vector").map_err(|fault| match fault {
             Fault::Server(error) if error.code().is_some() => {
                 let cause = error.as_db_error().map_or_else(|| error.to_string(), |error| error.message().to_owned());
-                unsuitable(&format!("the extension pgvector is missing and cannot be created: {cause}")).into()
+                let remedy = match error.code() == Some(&SqlState::INSUFFICIENT_PRIVILEGE) {
+                    true => "; let a superuser of the database run: create extension vector",
+                    false => "",
+                };
+                unsuitable(&format!("the extension pgvector is missing and cannot be created: {cause}{remedy}")).into()
             }
             other => other,
         })?;
