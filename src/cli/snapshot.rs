@@ -64,7 +64,7 @@ pub enum Action {
 
 #[derive(Debug, Args)]
 pub struct DownloadArgs {
-    /// Id of the snapshot, or `latest`.
+    /// Id of the snapshot, or latest.
     pub id: String,
     #[command(flatten)]
     pub target: TargetArgs,
@@ -75,7 +75,7 @@ pub struct DownloadArgs {
 
 #[derive(Debug, Args)]
 pub struct RestoreArgs {
-    /// Id of the snapshot, or `latest`.
+    /// Id of the snapshot, or latest.
     pub id: String,
     #[command(flatten)]
     pub target: TargetArgs,
