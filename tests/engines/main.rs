@@ -20,6 +20,8 @@ mod moving;
 mod nearest;
 #[path = "../support/postgres.rs"]
 mod postgres_server;
+#[path = "../support/proxy.rs"]
+mod proxy;
 mod replacing;
 mod replica;
 mod scroll;

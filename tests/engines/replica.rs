@@ -3,18 +3,20 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc;
 use std::time::{Duration, Instant};
 
 use dragoman::domain::{
     Collection, DocumentOrder, FacetRequest, Field, Filter, JobId, Metric, Page, PassageEmbedding, PassageId, Precondition,
     QueryTerm, QueryTerms, Scalar, ScrollRequest, TermPhrase, TokenSet,
 };
-use dragoman::storage::{NearestSearch, Postgres, PostgresServer, ReplicaState, Scope, Storage, Unit};
+use dragoman::storage::{NearestSearch, Postgres, PostgresServer, ReplicaOptions, ReplicaState, Scope, Storage, Unit};
 use dragoman::store::{PassageParts, PreparedDocument, SearchFilter, StoreError};
 use serde_json::json;
 
 use crate::contract::{DIMENSION, WRITES_MAX, collection, document, embedding, equals, id, language, terms_of, with};
 use crate::postgres_server::Database;
+use crate::proxy::Proxy;
 
 /// A primary with its replica, and a server that uses both.
 struct Pair {
@@ -212,6 +214,26 @@ fn every_read_sees_the_preceding_write() {
         assert_eq!(count(&pair.engine), number);
     }
     assert!(reads(&pair.server, "replica") > 1, "{:?}", state(&pair.server));
+}
+
+#[test]
+fn reads_that_wait_for_a_silent_replica_go_to_the_primary() {
+    let primary = Database::start();
+    let replica = primary.replica();
+    let proxy = Proxy::start(&replica.socket());
+    let options = ReplicaOptions { url: format!("postgres://postgres@{}/postgres", proxy.address()), lag_max: Duration::ZERO };
+    let server = PostgresServer::connect_with(&primary.options(), Some(&options)).unwrap();
+    let engine = open(&server, &collection(DIMENSION, Metric::Cosine));
+    put(&engine, "a");
+    let from_replica = || {
+        count(&engine);
+        reads(&server, "replica") > 0
+    };
+    wait("the replica", from_replica);
+    proxy.lose();
+    let (sender, counted) = mpsc::channel();
+    std::thread::spawn(move || sender.send(count(&engine)));
+    assert_eq!(counted.recv_timeout(Duration::from_secs(30)), Ok(1));
 }
 
 #[test]
