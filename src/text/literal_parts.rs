@@ -6,13 +6,14 @@ use unicode_normalization::char::is_combining_mark;
 
 use super::dates::{DateInWords, dates_in_numbers, dates_in_words, in_numbers};
 use super::number_groups::{
-    GROUPED_MIN, GROUPS_MAX, dimensions, grouped, other_version, ungrouped, with_thousands_joined, written,
+    GROUPED_MIN, GROUPS_MAX, dimensions, grouped, other_numeral, other_version, ungrouped, with_thousands_joined, written,
 };
 use super::plain_words::{for_each_word, plain_key};
 use super::runs::{Class, Run, class, exact, normalized, runs, truncate_term};
 use super::spellings::beginnings;
 use super::terms::phrase;
 use super::times::{TimeInWords, times};
+use super::units::other_names;
 use crate::domain::terms::{CalendarDate, LiteralPart, SearchCondition, TermPhrase};
 
 /// Maximum number of words of a query with literal parts. In a longer query, such as a log, a part would be too small a share.
@@ -27,6 +28,8 @@ const BEGINNING_MIN: usize = 3;
 const UNIT_MAX: usize = 4;
 /// Minimum number of letters of a word before a number that it names.
 const NAME_MIN: usize = 3;
+/// Roman numerals that are words in some languages.
+const ROMAN_WORDS: [&str; 3] = ["vi", "xi", "i"];
 /// Signs around an amount that do not belong to it, and those that may also follow it.
 const AROUND: &str = "()[]{}\"“”„«»‘’";
 const AFTER: &str = ".,;:!?…";
@@ -85,7 +88,7 @@ fn parts_of_word(text: &str, runs: &[Run<'_>], at: usize, share: f32) -> Vec<Lit
         let condition = if numbers > 1 { SearchCondition::Number } else { SearchCondition::Always };
         let (dates, in_numbers) = dates(text);
         let variants = as_written.into_iter().chain(other).chain(grouped(text)).chain(ungrouped(text)).chain(in_numbers);
-        let variants = variants.chain(dimensions(text));
+        let variants = variants.chain(dimensions(text)).chain(joined_amount(text));
         return part(variants.collect(), dates, at, runs, condition).into_iter().collect();
     }
     let is_short = |run: &Run<'_>| run.class == Class::Unspaced && run.characters().len() <= UNSPACED_MAX;
@@ -96,34 +99,28 @@ fn parts_of_word(text: &str, runs: &[Run<'_>], at: usize, share: f32) -> Vec<Lit
     short.collect()
 }
 
-/// Returns the numbers of a query with the unit after each, also written as one, and those with the word before them: "500 ml",
-/// "platform 17". Every word of a few letters counts as a unit. Longer numbers after a word are rather years.
+/// Returns the numbers of a query with the unit after each, also written as one and with other names of the unit, and those with
+/// the word before them, also as Roman numerals: "500 ml", "platform 17", "Louis 14". Every word of a few letters counts as a
+/// unit. Longer numbers after a word are rather years.
 fn amounts(normal: &str, share: f32) -> Vec<LiteralPart> {
     let texts: Vec<&str> = normal.split_whitespace().collect();
     let is_around = |c: char| AROUND.contains(c);
     let follows = |c: char| is_around(c) || AFTER.contains(c);
-    let is_number = |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
-    let is_unit = |text: &str| !text.is_empty() && text.len() <= UNIT_MAX && text.bytes().all(|byte| byte.is_ascii_alphabetic());
     let counts = texts.iter().scan(0, |at, text| {
         let count = runs(text).count();
         *at += count;
         Some(*at - count)
     });
-    let is_named = |name: &str, number: &str| {
-        let run = runs(name).next().filter(|run| run.class == Class::Word && run.text == name);
-        let is_word = run.is_some_and(|run| !run.text.contains(char::is_numeric) && run.characters().len() >= NAME_MIN);
-        is_word && is_number(number) && number.len() < GROUPED_MIN
-    };
     let part = |(two, at): (&[&str], usize)| {
         let [first, second] = [two[0].trim_start_matches(is_around), two[1].trim_end_matches(follows)];
-        let is_amount = is_number(first) && is_unit(second);
-        if !is_amount && !is_named(first, second) {
-            return None;
-        }
+        let is_last = at + 2 == texts.len();
+        let others = amount(first, second).or_else(|| named_number(first, second, is_last))?;
         let terms = vec![exact(first).into_owned(), exact(second).into_owned()];
-        let joined = is_amount.then(|| TermPhrase::single_word([first, second].concat()));
         Some(LiteralPart {
-            phrases: std::iter::once(TermPhrase { terms, prefix: false, folded: true }).chain(joined).collect(),
+            phrases: std::iter::once(terms)
+                .chain(others)
+                .map(|terms| TermPhrase { terms, prefix: false, folded: true })
+                .collect(),
             dates: Vec::new(),
             at,
             words: vec![plain_key(first), plain_key(second)],
@@ -132,6 +129,44 @@ fn amounts(normal: &str, share: f32) -> Vec<LiteralPart> {
         })
     };
     texts.windows(2).zip(counts).filter_map(part).take(PARTS_MAX).collect()
+}
+
+fn is_number(text: &str) -> bool {
+    !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit())
+}
+
+/// Returns the other ways to write a number with the unit after it. `None` if these are not such.
+fn amount(number: &str, unit: &str) -> Option<Vec<Vec<String>>> {
+    let is_short = !unit.is_empty() && unit.len() <= UNIT_MAX && unit.bytes().all(|byte| byte.is_ascii_alphabetic());
+    let mut names = other_names(unit).peekable();
+    if !is_number(number) || !is_short && names.peek().is_none() {
+        return None;
+    }
+    let mut written = vec![vec![[number, unit].concat()]];
+    for name in names {
+        written.push(vec![number.to_owned(), name.to_owned()]);
+        written.extend((name.len() < UNIT_MAX).then(|| vec![[number, name].concat()]));
+    }
+    Some(written)
+}
+
+/// Returns the ways to write a number that is joined with a known unit.
+fn joined_amount(text: &str) -> Vec<TermPhrase> {
+    let (number, unit) = text.split_at(text.bytes().take_while(u8::is_ascii_digit).count());
+    let others = if other_names(unit).next().is_some() { amount(number, unit) } else { None };
+    let apart = others.is_some().then(|| vec![number.to_owned(), unit.to_owned()]);
+    others.into_iter().flatten().chain(apart).map(|terms| TermPhrase { terms, prefix: false, folded: true }).collect()
+}
+
+/// Returns the other ways to write a word and the number after it, which may be a Roman numeral. `None` if these are not such.
+fn named_number(name: &str, number: &str, is_last: bool) -> Option<Vec<Vec<String>>> {
+    let run = runs(name).next().filter(|run| run.class == Class::Word && run.text == name);
+    let is_word = run.is_some_and(|run| !run.text.contains(char::is_numeric) && run.characters().len() >= NAME_MIN);
+    let other = other_numeral(number);
+    // Single letters and some others are rather words.
+    let is_numeral = other.is_some() && !ROMAN_WORDS.contains(&number) && (is_last || number.len() > 1);
+    let is_named = is_word && (is_number(number) && number.len() < GROUPED_MIN || is_numeral && !is_number(number));
+    is_named.then(|| other.into_iter().map(|other| vec![exact(name).into_owned(), other]).collect())
 }
 
 /// Returns the last of the `count` words of a query as the beginning of a longer one, unless something follows it.
@@ -193,15 +228,20 @@ fn dates_with_names(normal: &str, share: f32) -> Vec<LiteralPart> {
 /// Returns the parts that are times of day. `share` is the share of one word.
 fn times_of_day(normal: &str, share: f32) -> Vec<LiteralPart> {
     let words: Vec<Run<'_>> = runs(normal).collect();
-    let part = |TimeInWords { at, length, phrases }: TimeInWords| LiteralPart {
-        phrases,
-        dates: Vec::new(),
-        at,
-        words: word_keys(words.get(at..at + length).unwrap_or_default()),
-        share: share * length as f32,
-        condition: SearchCondition::Time,
+    let parts = |TimeInWords { at, length, phrases, asian }: TimeInWords| {
+        let words = word_keys(words.get(at..at + length).unwrap_or_default());
+        let part = move |phrases| LiteralPart {
+            phrases,
+            dates: Vec::new(),
+            at,
+            words: words.clone(),
+            share: share * length as f32,
+            condition: SearchCondition::Time,
+        };
+        // They are apart, because words by their beginning are not searched in large collections.
+        [phrases, asian].map(part)
     };
-    times(normal).into_iter().map(part).collect()
+    times(normal).into_iter().flat_map(parts).collect()
 }
 
 #[cfg(test)]
@@ -228,7 +268,7 @@ mod tests {
         assert_eq!(parts("(AB-1234)"), [part(&["ab 1234"], 100)]);
         assert_eq!(parts("٣-٤ ١٢"), [part(&["3 4"], 67)]);
         assert_eq!(parts("12: 7."), [], "a number alone is a word");
-        assert_eq!(parts("12 apples 7."), [part(&["apples 7"], 67)]);
+        assert_eq!(parts("12 apples 70."), [part(&["apples 70"], 67)]);
     }
 
     #[test]
@@ -263,26 +303,47 @@ mod tests {
     fn a_time_with_its_half_of_the_day_is_not_a_number() {
         let numbers = |query: &str| literal_parts(query).iter().filter(|part| part.condition == SearchCondition::Number).count();
         let times = |query: &str| literal_parts(query).iter().filter(|part| part.condition == SearchCondition::Time).count();
-        assert_eq!((numbers("train 6:00 pm"), times("train 6:00 pm")), (0, 1));
-        assert_eq!((numbers("train 6:00"), times("train 6:00")), (1, 1));
+        assert_eq!((numbers("train 6:00 pm"), times("train 6:00 pm")), (0, 2));
+        assert_eq!((numbers("train 6:00"), times("train 6:00")), (1, 2), "in other scripts, too");
     }
 
     #[test]
     fn a_number_and_its_unit_are_searched_together_and_as_one_word() {
-        let amount = part(&["500 ml", "500ml"], 50);
-        assert_eq!(parts("juice 500 ml cold"), [part(&["juice 500"], 50), amount, part(&["cold*"], 25)]);
-        assert_eq!(parts("juice (500  ml).")[0].0, ["500 ml", "500ml"], "signs beside it and a second space");
+        let amount = part(&["500 pcs", "500pcs"], 50);
+        assert_eq!(parts("juice 500 pcs cold"), [part(&["juice 500"], 50), amount, part(&["cold*"], 25)]);
+        assert_eq!(parts("juice (500  pcs).")[0].0, ["500 pcs", "500pcs"], "signs beside it and a second space");
         for query in ["10 C++ now", "5 C# now", ".5 kg now"] {
             assert!(parts(query).iter().all(|(phrases, _)| !phrases[0].contains(' ')), "{query}");
         }
-        assert_eq!(parts("500 millilitres now"), [part(&["now*"], 33)]);
+        assert_eq!(parts("500 firefighters now"), [part(&["now*"], 33)]);
+    }
+
+    #[test]
+    fn an_amount_is_searched_with_other_names_of_its_unit() {
+        for query in ["20 kilograms", "20 kg", "20kg", "20 Kilogramm"] {
+            let found = &parts(query)[0].0;
+            let has = |phrase: &str| found.contains(&phrase.to_owned());
+            assert!(["20 kilograms", "20 kg", "20kg", "20 kilogramm"].iter().all(|phrase| has(phrase)), "{query}: {found:?}");
+        }
+        assert!(parts("rj45").iter().all(|(phrases, _)| phrases == &["rj45*"]));
+    }
+
+    #[test]
+    fn a_number_after_a_word_may_be_a_roman_numeral() {
+        assert_eq!(parts("Louis 14"), [part(&["louis 14", "louis xiv"], 100)]);
+        assert_eq!(parts("Louis XIV")[0], part(&["louis xiv", "louis 14"], 100));
+        assert_eq!(parts("World War 1")[0].0, ["war 1", "war i"]);
+        assert_eq!(parts("Chapter V")[0].0, ["chapter v", "chapter 5"]);
+        for words in ["when can i", "hur kan vi", "grade v steel", "louis xl"] {
+            assert!(parts(words).iter().all(|(phrases, _)| phrases.len() == 1), "{words}");
+        }
     }
 
     #[test]
     fn a_number_is_searched_together_with_the_word_before_it() {
-        assert_eq!(parts("Gleis 17"), [part(&["gleis 17"], 100)]);
-        assert_eq!(parts("is room 12 available?"), [part(&["room 12"], 50)]);
-        assert_eq!(parts("room 12 for me 2")[0], part(&["room 12"], 40));
+        assert_eq!(parts("Gleis 170"), [part(&["gleis 170"], 100)]);
+        assert_eq!(parts("is room 12 available?"), [part(&["room 12", "room xii"], 50)]);
+        assert_eq!(parts("room 120 for me 2")[0], part(&["room 120"], 40));
         assert_eq!(
             ["Straße 17", "kapı 5", "प्लेटफॉर्म 17"].map(|query| parts(query)[0].0[0].clone()),
             ["strasse 17", "kapi 5", "प्लेटफॉर्म 17"]

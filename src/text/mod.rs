@@ -1,5 +1,6 @@
 //! Turns raw text into token ids and passages, and detects languages. The trainer and the server share this.
 
+mod asian_times;
 pub mod context;
 pub mod dates;
 pub mod diacritics;
@@ -31,6 +32,7 @@ mod times;
 pub mod titles;
 pub mod tokenize;
 mod unigram;
+mod units;
 mod variants;
 pub mod word_counts;
 mod word_parts;

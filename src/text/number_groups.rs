@@ -1,5 +1,5 @@
-//! Finds the other ways to write the numbers and codes of a query: with and without groups of digits, the "v" of a version, and
-//! the sign between sizes.
+//! Finds the other ways to write the numbers and codes of a query: with and without groups of digits, the "v" of a version, the
+//! sign between sizes, and Roman numerals.
 
 use super::runs::{class, truncate_term};
 use crate::domain::terms::TermPhrase;
@@ -16,6 +16,30 @@ pub(super) const GROUPED_MIN: usize = 4;
 const LAKHS_MIN: usize = 6;
 /// Minimum number of characters of a code that is often written in groups of four, such as an account number.
 const CODE_MIN: usize = 12;
+
+/// The largest number that is also searched as a Roman numeral, and their digits with the values, largest first.
+const ROMAN_MAX: u8 = 39;
+const ROMAN_DIGITS: [(&str, u8); 5] = [("x", 10), ("ix", 9), ("v", 5), ("iv", 4), ("i", 1)];
+
+/// Returns a small number as a Roman numeral in lower case, and such a numeral as a number.
+pub(super) fn other_numeral(text: &str) -> Option<String> {
+    let roman = |number: u8| {
+        let (mut numeral, mut rest) = (String::new(), number);
+        for (digit, value) in ROMAN_DIGITS {
+            while rest >= value {
+                numeral.push_str(digit);
+                rest -= value;
+            }
+        }
+        numeral
+    };
+    if text.bytes().all(|byte| byte.is_ascii_digit()) && !text.starts_with('0') {
+        return text.parse().ok().filter(|number| (1..=ROMAN_MAX).contains(number)).map(roman);
+    }
+    let is_roman = !text.is_empty() && text.bytes().all(|byte| matches!(byte, b'i' | b'v' | b'x'));
+    let number = if is_roman { (1..=ROMAN_MAX).find(|number| roman(*number) == text) } else { None };
+    number.map(|number| number.to_string())
+}
 
 /// Splits a text at its spaces, except those between the thousands of a number, which become apostrophes: "1 234" becomes
 /// "1'234". Also says which texts had such spaces.
@@ -141,4 +165,17 @@ fn groups_from_the_end(text: &str, length: usize) -> impl Iterator<Item = String
     let (head, tail) = text.split_at(text.len() % length);
     let head = (!head.is_empty()).then(|| head.to_owned());
     head.into_iter().chain(groups(tail, length))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn small_numbers_are_also_roman_numerals() {
+        let other = |text: &str| other_numeral(text).unwrap_or_default();
+        assert_eq!(["1", "4", "14", "16", "39"].map(other), ["i", "iv", "xiv", "xvi", "xxxix"]);
+        assert_eq!(["ii", "viii", "xix"].map(other), ["2", "8", "19"]);
+        assert_eq!(["0", "40", "007", "", "iiii", "vx", "xl", "x1", "256", "1000"].map(other), [""; 10]);
+    }
 }

@@ -13,8 +13,8 @@ use crate::domain::terms::{LiteralPart, SearchCondition, TermPhrase};
 
 /// Maximum number of words of a query for which other spellings are searched. In a sentence, each word is only a small share.
 const QUERY_WORDS_MAX: usize = 8;
-/// Maximum number of words that are written as one.
-const JOINED_MAX: usize = 3;
+/// Maximum number of words that are written as one. A hashtag has most.
+const JOINED_MAX: usize = 5;
 /// Number of words whose initials may be an abbreviation. Two letters are too often an abbreviation of something else.
 const INITIALS: std::ops::RangeInclusive<usize> = 3..=5;
 /// Length of a word that is split, in characters.

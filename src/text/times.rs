@@ -1,7 +1,12 @@
-//! Finds the times of day in a query, and the ways to write them: "6 pm", "18:00", "18h", "18 Uhr".
+//! Finds the times of day in a query, and the ways to write them: "6 pm", "18:00", "18h", "18 Uhr", "下午6点".
 
+use std::ops::Range;
+
+use unicode_normalization::char::is_combining_mark;
+
+use super::asian_times::{asian_notations, asian_times};
 use super::number_groups::written;
-use super::runs::runs;
+use super::runs::{Run, runs};
 use crate::domain::terms::TermPhrase;
 
 /// Maximum number of times of a query: the first ones.
@@ -14,8 +19,9 @@ pub(super) struct TimeInWords {
     /// Position of its first word, and number of its words.
     pub(super) at: usize,
     pub(super) length: usize,
-    /// The ways to write it.
+    /// The ways to write it, and those of some languages of Asia.
     pub(super) phrases: Vec<TermPhrase>,
+    pub(super) asian: Vec<TermPhrase>,
 }
 
 /// What follows a time.
@@ -32,15 +38,32 @@ enum Mark {
 
 /// Finds the times in a normalized query.
 pub(super) fn times(normal: &str) -> Vec<TimeInWords> {
+    let place = |time, at, length| TimeInWords { at, length, phrases: notations(time), asian: asian_notations(time) };
+    let mut found: Vec<TimeInWords> = Vec::new();
+    for (time, range) in asian_times(normal).into_iter().take(TIMES_MAX) {
+        let (at, length) = runs_within(normal, &range);
+        found.push(place(time, at, length));
+    }
     let texts: Vec<&str> = normal.split_whitespace().collect();
     let count = |texts: &[&str]| texts.iter().map(|text| runs(text).count()).sum::<usize>();
-    let found = (0..texts.len()).filter_map(|index| Some((index, time(&texts[index..])?)));
-    let place = |(index, (time, taken)): (usize, ([u8; 2], usize))| TimeInWords {
-        at: count(&texts[..index]),
-        length: count(&texts[index..index + taken]),
-        phrases: notations(time),
-    };
-    found.take(TIMES_MAX).map(place).collect()
+    for (index, (time, taken)) in (0..texts.len()).filter_map(|index| Some((index, time(&texts[index..])?))) {
+        if found.len() == TIMES_MAX {
+            break;
+        }
+        let (at, length) = (count(&texts[..index]), count(&texts[index..index + taken]));
+        if !found.iter().any(|other| other.at < at + length && at < other.at + other.length) {
+            found.push(place(time, at, length));
+        }
+    }
+    found
+}
+
+/// Returns the position of the first run within a range of bytes, and the number of them.
+fn runs_within(normal: &str, range: &Range<usize>) -> (usize, usize) {
+    let start = |text: &str| text.as_ptr() as usize - normal.as_ptr() as usize;
+    let is_within = |run: &Run<'_>| range.start <= start(run.text) && start(run.text) + run.text.len() <= range.end;
+    let at = runs(normal).take_while(|run| !is_within(run)).count();
+    (at, runs(normal).skip(at).take_while(is_within).count())
 }
 
 /// Returns the hour and minute with which some texts begin, and the number of texts that it takes.
@@ -72,11 +95,13 @@ fn time(texts: &[&str]) -> Option<([u8; 2], usize)> {
 }
 
 fn mark(text: &str) -> Option<Mark> {
-    let letters: String = text.chars().filter(|c| c.is_alphanumeric()).collect();
+    let letters: String = text.chars().filter(|c| c.is_alphanumeric() && !is_combining_mark(*c)).collect();
     match letters.as_str() {
         "am" => Some(Mark::Morning),
         "pm" => Some(Mark::Afternoon),
-        "uhr" | "hrs" => Some(Mark::Clock),
+        "مساء" | "مساءا" => Some(Mark::Afternoon),
+        "صباح" | "صباحا" => Some(Mark::Morning),
+        "uhr" | "hrs" | "น" => Some(Mark::Clock),
         "h" => Some(Mark::Hours),
         _ => None,
     }
@@ -147,6 +172,17 @@ mod tests {
     #[test]
     fn a_query_has_at_most_the_maximum_of_times() {
         assert_eq!(times(&"6pm ".repeat(2 * TIMES_MAX)).len(), TIMES_MAX);
+    }
+
+    #[test]
+    fn times_of_other_scripts_have_the_same_notations() {
+        let evening = notations_of("6 pm");
+        for query in ["下午6点", "午後 6 時", "오후 6시에", "6 مساءً", "18.00 น.", "6โมงเย็น"] {
+            assert_eq!(notations_of(query), evening, "{query}");
+        }
+        let place = |query: &str| times(query).iter().map(|time| (time.at, time.length)).collect::<Vec<_>>();
+        assert_eq!(place("train 下午6点"), [(1, 3)]);
+        assert_eq!(place("明天下午6点开会"), [(1, 1)], "the other words are not only of the time");
     }
 
     #[test]

@@ -221,13 +221,14 @@ impl<'q> Searched<'q> {
 
 /// Returns the phrases of a part to search for in a collection with these words.
 fn searched_phrases(part: &LiteralPart, words: &WordIndex, translations: &Translations) -> Vec<TermPhrase> {
-    let keys = |phrase: &TermPhrase| phrase.terms.iter().map(|term| word_key(term)).collect::<Vec<_>>();
+    // In other scripts, terms differ from words.
+    let is_word = |term: &&String| term.is_ascii();
+    let keys = |phrase: &TermPhrase| phrase.terms.iter().filter(is_word).map(|term| word_key(term)).collect::<Vec<_>>();
     let is_searched = match &part.condition {
         SearchCondition::Always | SearchCondition::Number => {
             let dates = part.dates.iter().flat_map(|date| date_in_words(date, |all| words.has_together(all)));
-            // A date has many ways, and a passage that has one has all of its numbers.
-            let may_be_found =
-                |(at, phrase): &(usize, &TermPhrase)| *at == 0 || part.dates.is_empty() || words.has_together(&keys(phrase));
+            // Dates and amounts have many ways, and a passage that has one has all of its words.
+            let may_be_found = |(at, phrase): &(usize, &TermPhrase)| *at == 0 || words.has_together(&keys(phrase));
             let phrases = part.phrases.iter().enumerate().filter(may_be_found).map(|(_, phrase)| phrase.clone());
             return phrases.chain(dates).collect();
         }
