@@ -11,7 +11,7 @@ const REMOVED: u64 = 10_000;
 
 /// The words of a query for which there is no model.
 fn words(query: &str) -> Vec<QueryWord> {
-    query_words(query, &[], |_| true)
+    query_words(query, &[], |_| true, |_| 0)
 }
 
 /// An index of texts, with sounds.

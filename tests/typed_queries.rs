@@ -193,8 +193,6 @@ fn words_are_found_in_other_writings() {
 
 #[test]
 fn a_time_of_day_is_found_in_other_notations() {
-    let (_folder, server) = Program::fresh(MODEL);
-    let client = server.client();
     let texts = [
         "The night train to the coast leaves at 18:00 from platform 4.",
         "The night train to the coast leaves at 9:30 am from platform 4.",
@@ -202,9 +200,6 @@ fn a_time_of_day_is_found_in_other_notations() {
         "The night train to the coast leaves at 6:00 am from platform 18.",
         "Der Nachtzug an die Küste fährt um 7 Uhr vom Gleis 4.",
     ];
-    let documents: Vec<Value> =
-        (0..).zip(texts).map(|(id, text): (u32, _)| json!({"id": id.to_string(), "text": text})).collect();
-    fill(&client, "times", &documents);
     let expect = [
         ("6 pm", 0),
         ("train 6pm", 0),
@@ -215,8 +210,73 @@ fn a_time_of_day_is_found_in_other_notations() {
         ("06:00", 3),
         ("7 am", 4),
     ];
+    check_first_hits(&texts, &expect);
+}
+
+#[test]
+fn a_time_of_day_is_found_in_other_scripts() {
+    let texts = [
+        "The night train to the coast leaves at 18:00 from platform 4.",
+        "The night train to the coast leaves at 9:30 am from platform 4.",
+        "去海边的夜班列车明天晚上8点从四号站台出发。",
+        "海岸行きの夜行列車は午後3時半に4番線から出発します。",
+        "해안으로 가는 야간열차는 오후 7시에 4번 승강장에서 출발합니다.",
+        "รถไฟกลางคืนไปชายทะเลออกเวลา 5 โมงเย็นจากชานชาลา 4",
+        "ينطلق القطار الليلي إلى الساحل الساعة 10 مساءً من الرصيف 4.",
+    ];
+    let expect = [
+        ("下午6点", 0),
+        ("오후 6시", 0),
+        ("上午9点半", 1),
+        ("8 pm", 2),
+        ("2 ทุ่ม", 2),
+        ("15:30", 3),
+        ("下午3点半", 3),
+        ("19 Uhr", 4),
+        ("17:00", 5),
+        ("22:00", 6),
+    ];
+    check_first_hits(&texts, &expect);
+}
+
+#[test]
+fn words_that_the_table_knows_in_another_spelling_are_found_in_other_languages() {
+    let texts = [
+        "トルココーヒーメーカーの使い方を説明します。",
+        "這本雜誌每個月發行一次。",
+        "The library lends novels, maps and records for four weeks.",
+        "郵資在本月調整。",
+        "天気がいいので散歩した。",
+        "The keeper of the lighthouse lives on the island all year.",
+    ];
+    let expect = [("Turkish coffee", 0), ("published monthly", 1), ("библотека", 2), ("Bibliothke", 2)];
+    check_first_hits(&texts, &expect);
+}
+
+#[test]
+fn amounts_and_numerals_are_found_in_other_notations() {
+    let texts = [
+        "The box weighs 20kg and needs two people.",
+        "The box weighs 12kg and fits into a car.",
+        "The box weighs 2 kilograms.",
+        "World War II ended in 1945.",
+        "World War I ended in 1918.",
+        "Post your pictures with #SummerInTheCity on Friday.",
+    ];
+    let expect = [("20 kilograms", 0), ("12 Kilogramm", 1), ("world war 2", 3), ("world war 1", 4), ("summer in the city", 5)];
+    check_first_hits(&texts, &expect);
+}
+
+/// Fills a collection with texts, and checks which of them each query finds first.
+#[track_caller]
+fn check_first_hits(texts: &[&str], expect: &[(&str, usize)]) {
+    let (_folder, server) = Program::fresh(MODEL);
+    let client = server.client();
+    let documents: Vec<Value> =
+        (0..).zip(texts).map(|(id, text): (u32, _)| json!({"id": id.to_string(), "text": text})).collect();
+    fill(&client, "texts", &documents);
     for (query, answer) in expect {
-        let query = json!({"collection": "times", "query": query, "answers": [answer.to_string()]});
+        let query = json!({"collection": "texts", "query": query, "answers": [answer.to_string()]});
         assert_eq!(wrong_first_hit(&client, &query), None, "{query}");
     }
     assert!(server.terminate().success());

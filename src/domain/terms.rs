@@ -46,10 +46,18 @@ pub struct QueryWord {
     pub word: Word,
     /// The numbers of its other forms, which are the same word in another writing: traditional instead of simplified characters.
     pub forms: Vec<u32>,
+    /// The numbers of the known words that it may mean if it is misspelled.
+    pub meant: Vec<u32>,
     /// The ids of its tokens, which determine its weight. Empty if unknown.
     pub tokens: Vec<u32>,
     /// Whether it is a number of few digits, which matters no more than other words.
     pub is_small_number: bool,
+}
+
+impl From<Word> for QueryWord {
+    fn from(word: Word) -> Self {
+        Self { word, forms: Vec::new(), meant: Vec::new(), tokens: Vec::new(), is_small_number: false }
+    }
 }
 
 /// A distinct word of a passage.

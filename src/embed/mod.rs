@@ -44,6 +44,7 @@ pub use crate::text::sentence_spans::sentence_spans;
 pub use crate::text::spellings::{as_typed, spellings, with_known_umlauts};
 pub use crate::text::terms::{passage_terms, query_terms};
 pub use crate::text::titles::{is_part_of_title, plain_title, stemmed_title, title_terms};
+pub use crate::text::word_counts::WORD_RULES;
 use crate::text::{LanguageDetector, TextPassage, Tokenizer};
 use queue::{Encode, Queue, QueueBounds};
 use text_reader::TextReader;

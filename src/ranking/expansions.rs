@@ -29,6 +29,8 @@ pub(super) struct Expansion {
     pub(super) rarity: f32,
     /// Whether the word is probably a misspelled word of the collection.
     pub(super) is_misspelled: bool,
+    /// Whether the word is probably a name, because the collection has a word that sounds like it.
+    pub(super) is_name: bool,
 }
 
 impl Expansion {
@@ -74,7 +76,7 @@ mod tests {
     use super::*;
 
     fn expansion(word: u32, words: usize) -> Expansion {
-        Expansion { word, words: vec![(0, 1.0); words], visits: 0, rarity: 1.0, is_misspelled: false }
+        Expansion { word, words: vec![(0, 1.0); words], visits: 0, rarity: 1.0, is_misspelled: false, is_name: false }
     }
 
     #[test]

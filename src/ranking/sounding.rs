@@ -15,7 +15,7 @@ const ANOTHER_SPELLING: f32 = 0.2;
 /// The probability that another word is meant by one that the collection lacks, if a single edit leads to it: where the
 /// translation table lacks the word, too, and where it has it, but the collection has nothing that probably means the same. In
 /// the second case, only long words are misspelled: a short one may be the beginning of another word.
-const MISSPELLED: f32 = 0.5;
+pub(super) const MISSPELLED: f32 = 0.5;
 const MISSPELLED_KNOWN: f32 = 0.25;
 /// The same if two edits lead to it.
 const MISSPELLED_TWICE: f32 = 0.3;

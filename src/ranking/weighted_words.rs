@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use super::expansions::Expansion;
 use super::question::Question;
-use crate::domain::QueryWord;
+use crate::domain::{QueryWord, Script};
 
 /// Maximum number of words of a question to look up: the first ones of a longer question.
 const LOOKED_UP_MAX: usize = 256;
@@ -139,7 +139,8 @@ fn importances(words: &[&QueryWord], question: Option<&Question>) -> Vec<f32> {
 }
 
 /// Removes names that nothing sounds like, and words that find nothing and are parts of a name that is found or of a misspelled
-/// word: none of them says that a passage does not answer.
+/// word: none of them says that a passage does not answer. Also removes the words that a name in katakana could be put together
+/// from.
 fn remove_parts_of_words(query: &[QueryWord], weighted: &mut Vec<Weighted>) {
     let is_found = |key: u32| {
         weighted.iter().any(|weighted_word| weighted_word.expansion.word == key && !weighted_word.expansion.words.is_empty())
@@ -154,10 +155,20 @@ fn remove_parts_of_words(query: &[QueryWord], weighted: &mut Vec<Weighted>) {
     let misspelled: Vec<u32> =
         weighted.iter().map(|word| &word.expansion).filter(|word| word.is_misspelled).map(|word| word.word).collect();
     let is_misspelled = |word: &QueryWord| !word.tokens.is_empty() && misspelled.contains(&word.word.key);
-    for (index, word) in query.iter().enumerate().filter(|(_, word)| is_misspelled(word)) {
-        // The parts of a word follow it and have its tokens.
-        let words_after = query[index + 1..].iter().take_while(|part| part.tokens == word.tokens && part.word.sound.is_none());
-        parts.extend(words_after.map(|part| part.word.key).filter(|key| !is_found(*key)));
+    for (index, _) in query.iter().enumerate().filter(|(_, word)| is_misspelled(word)) {
+        parts.extend(parts_of(query, index).filter(|key| !is_found(*key)));
+    }
+    let names: Vec<u32> = weighted.iter().map(|word| &word.expansion).filter(|word| word.is_name).map(|word| word.word).collect();
+    let is_kana_name =
+        |word: &QueryWord| !word.tokens.is_empty() && word.word.sound.script() == Script::Kana && names.contains(&word.word.key);
+    for (index, _) in query.iter().enumerate().filter(|(_, word)| is_kana_name(word)) {
+        parts.extend(parts_of(query, index));
     }
     weighted.retain(|weighted_word| weighted_word.weight > 0.0 && !parts.contains(&weighted_word.expansion.word));
+}
+
+/// Returns the numbers of the parts of the word at this position of a query: they follow it and have its tokens.
+fn parts_of(query: &[QueryWord], at: usize) -> impl Iterator<Item = u32> + '_ {
+    let own = query[at + 1..].iter().take_while(move |part| part.tokens == query[at].tokens && part.word.sound.is_none());
+    own.map(|part| part.word.key)
 }

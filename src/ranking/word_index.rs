@@ -5,6 +5,8 @@
 //! (probabilistic structured queries, Darwish and Oard, 2003, with concepts between the two words). Names that no translation
 //! table has are recognized in other scripts by their sound (`sounds`).
 
+mod meanings;
+
 use std::collections::HashMap;
 use std::ops::Range;
 use std::sync::atomic::Ordering;
@@ -16,7 +18,6 @@ use super::bm25::{B, Formula, add_all};
 use super::concept::Concept;
 use super::expansions::{Expansion, ExpansionCache};
 use super::question::Question;
-use super::sounding::{Sounding, Typed, sounding};
 use super::sounds::{SoundIndex, SoundingWord};
 use super::translations::Translations;
 use super::weighted_words::{SignificantWord, Weighted, WordScores, sufficient_score, weighted_words};
@@ -31,16 +32,10 @@ const NEW_MIN: usize = 1 << 16;
 /// When entries are arranged, each word gets room for one more entry per this many, so that a frequent word does not have to
 /// move for the next passage.
 const SPARE_PART: u32 = 8;
-/// Two words with a lower probability of the same meaning are different words.
-const SAME_MIN: f32 = 0.02;
-/// Minimum contribution of one concept to that probability. It skips most words of a concept, because they hardly mean it.
-const PART_MIN: f32 = SAME_MIN / 8.0;
 /// Minimum rarity of a word of the question, as a share of the average, for a match with it to be significant.
 const SIGNIFICANT_MIN: f32 = 0.5;
 /// Minimum probability that two words mean the same for one to be found by the other.
 const PROBABLY: f32 = 0.5;
-/// The probability that a word and another form of it are the same word. It is below 1, so that the word as typed comes first.
-const OTHER_FORM: f32 = 0.9;
 /// Maximum number of visits per passage of the collection, with the minimum below. A passage counts once for each word that
 /// leads to it. Beyond that, the most frequent words of the question are ignored.
 const VISITS_PER_PASSAGE: usize = 1;
@@ -230,7 +225,7 @@ impl WordIndex {
     /// Whether a word of a query, by its number, or a word that probably means the same is among the words of the collection. The
     /// word must have no other forms.
     pub fn finds(&self, word: u32, translations: &Translations) -> bool {
-        let expansion = |word| self.expansions.get(word, self.version, || self.expansion(word, &[], translations));
+        let expansion = |word: Word| self.expansions.get(word, self.version, || self.expansion(&word.into(), translations));
         self.has(word) || expansion(word.into()).words.iter().any(|(_, same)| *same >= PROBABLY)
     }
 
@@ -254,9 +249,7 @@ impl WordIndex {
 
     /// Compares a query of these words with all passages. `question` knows how much their tokens matter.
     pub fn scores(&self, query: &[QueryWord], question: Option<&Question>, translations: &Translations) -> WordScores {
-        let expansion = |QueryWord { word, forms, .. }: &QueryWord| {
-            self.expansions.get(*word, self.version, || self.expansion(*word, forms, translations))
-        };
+        let expansion = |word: &QueryWord| self.expansions.get(word.word, self.version, || self.expansion(word, translations));
         let mut weighted = weighted_words(query, question, expansion);
         let sufficient = sufficient_score(query, &weighted);
         weighted.sort_by(|a, b| b.expansion.rarity.total_cmp(&a.expansion.rarity));
@@ -297,55 +290,6 @@ impl WordIndex {
     fn significant_word(&self, expansion: &Expansion) -> SignificantWord {
         let meanings = expansion.meanings().map(|posting_id| self.postings[posting_id as usize].word).collect();
         SignificantWord { word: expansion.word, meanings }
-    }
-
-    /// Finds the words of the collection that mean the same as a word of the question, or sound like it. `forms` are the numbers
-    /// of its other forms.
-    fn expansion(&self, word: Word, forms: &[u32], translations: &Translations) -> Expansion {
-        // The posting of each word found, with the probability in the lower half. The bits of probabilities sort like the
-        // probabilities.
-        let mut found: Vec<u64> = Vec::new();
-        let entry = |posting_id: u32, same: f32| u64::from(posting_id) << u32::BITS | u64::from(same.to_bits());
-        let mut expected = 0.0;
-        let known = std::iter::once(&word.key).chain(forms).find(|form| translations.has(**form));
-        for sense in known.map_or(&[][..], |form| translations.senses(*form)) {
-            let Some(concept) = self.concepts.get(&sense.concept) else { continue };
-            let probability = sense.probability();
-            let words = concept.words_with_min_probability(PART_MIN / probability);
-            let words = words.filter(|(other, _)| self.exists(*other));
-            found.extend(words.map(|(other, of_other)| entry(other, probability * of_other)));
-            expected += probability * self.entries(concept) as f32;
-        }
-        let own = self.posting_of(word.key);
-        if let (Some(own), true) = (own, found.is_empty() || known != Some(&word.key)) {
-            expected += self.frequency(own) as f32;
-        }
-        let posting_id = |entry: u64| (entry >> u32::BITS) as u32;
-        // The probabilities of several shared concepts add up. A word certainly means itself.
-        let sum = |of_word: &[u64]| of_word.iter().map(|entry| f32::from_bits(*entry as u32)).sum::<f32>().min(1.0);
-        for (form, posting_id) in forms.iter().filter_map(|form| Some((*form, self.posting_of(*form)?))) {
-            found.push(entry(posting_id, OTHER_FORM));
-            expected += if translations.has(form) { 0.0 } else { OTHER_FORM * self.frequency(posting_id) as f32 };
-        }
-        found.sort_unstable();
-        let is_translated = |word| translations.has(word);
-        let is_found = found.chunk_by(|a, b| posting_id(*a) == posting_id(*b)).any(|of_word| sum(of_word) >= PROBABLY);
-        let typed = Typed { word, own, is_translated: known.is_some(), is_found };
-        let of_posting = |posting_id: u32| is_translated(self.postings[posting_id as usize].word);
-        let Sounding { words: sounding, is_misspelled } = sounding(&self.sounds, &typed, |id| self.exists(id), of_posting);
-        for (posting_id, same) in sounding {
-            found.push(entry(posting_id, same));
-            expected += same * self.frequency(posting_id) as f32;
-        }
-        found.extend(own.map(|own| entry(own, 1.0)));
-        found.sort_unstable();
-        let words = found.chunk_by(|a, b| posting_id(*a) == posting_id(*b)).map(|of_word| (posting_id(of_word[0]), sum(of_word)));
-        let words: Vec<(u32, f32)> = words.filter(|(_, same)| *same >= SAME_MIN).collect();
-        let (all, having) = (self.len() as f32, expected.min(self.len() as f32));
-        let visits = words.iter().map(|(posting_id, _)| self.frequency(*posting_id)).sum();
-        let counts = !(word.parts > 0 && words.is_empty());
-        let rarity = if counts { (1.0 + (all - having + 0.5) / (having + 0.5)).ln() } else { 0.0 };
-        Expansion { word: word.key, words, visits, rarity, is_misspelled }
     }
 
     /// Whether any passage has a word. Unlike its frequency, this is known without reading its posting.

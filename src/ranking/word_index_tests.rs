@@ -33,10 +33,7 @@ fn index(passages: &[&[u32]]) -> WordIndex {
 }
 
 fn question(words: &[u32]) -> Vec<QueryWord> {
-    words
-        .iter()
-        .map(|word| QueryWord { word: Word::from(*word), forms: Vec::new(), tokens: Vec::new(), is_small_number: false })
-        .collect()
+    words.iter().map(|word| Word::from(*word).into()).collect()
 }
 
 fn nearest(index: &WordIndex, words: &[u32]) -> Vec<u64> {
@@ -58,7 +55,7 @@ fn the_known_parts_of_a_misspelled_word_do_not_count_if_they_find_nothing() {
     let mut index = WordIndex::default();
     index.insert(PassageId(0), &WordCounts::from_words(vec![camera]), &translations());
     index.insert(PassageId(1), &WordCounts::from_words(vec![Word::from(TREE)]), &translations());
-    let of = |word: Word, token: u32| QueryWord { word, forms: Vec::new(), tokens: vec![token], is_small_number: false };
+    let of = |word: Word, token: u32| QueryWord { tokens: vec![token], ..word.into() };
     let counted = |query: &[QueryWord]| index.scores(query, None, &translations()).words.len();
     assert_eq!(counted(&[of(typed, 5), of(BOAT.into(), 5), of(TREE.into(), 5)]), 2, "a tree is found");
     assert_eq!(counted(&[of(typed, 5), of(BOAT.into(), 6)]), 2, "this is a word of its own, with other tokens");
@@ -107,6 +104,33 @@ fn a_word_that_the_table_lacks_has_the_meanings_of_its_other_form() {
     let query = [QueryWord { forms: vec![BATEAU], ..question(&[60]).remove(0) }];
     let scores = index.scores(&query, None, &translations());
     assert_eq!(index.nearest(&scores, 10, |_| true).len(), 1);
+}
+
+#[test]
+fn a_misspelled_word_finds_the_translations_of_the_word_that_it_means() {
+    let typed = |word: u32| QueryWord { meant: vec![BATEAU], ..Word::from(word).into() };
+    let found = |index: &WordIndex, word: u32| {
+        let scores = index.scores(&[typed(word)], None, &translations());
+        index.nearest(&scores, 10, |_| true).into_iter().map(|(passage, _)| passage.0).collect::<Vec<_>>()
+    };
+    let index = index(&[&[60, 1], &[BOAT, 2], &[TREE, 3]]);
+    assert_eq!(found(&index, 61), [1]);
+    assert_eq!(found(&index, 60), [0], "a passage has the word as typed");
+    assert_eq!(found(&index, SHIP), [0_u64; 0], "the table has the word as typed");
+}
+
+#[test]
+fn a_misspelled_name_does_not_mean_another_word() {
+    let word = |key: u32, symbols: &[SoundSymbol]| Word { sound: Sound::new(Script::Latin, symbols), ..Word::from(key) };
+    let (name, typed) = (word(60, &[M, A, R, K, A, N, A, R]), word(61, &[M, A, R, K, A, N, A, R]));
+    let mut index = WordIndex::default();
+    index.insert(PassageId(0), &WordCounts::from_words(vec![name]), &translations());
+    index.insert(PassageId(1), &WordCounts::from_words(vec![Word::from(BOAT)]), &translations());
+    let found = |meant: Vec<u32>| {
+        let scores = index.scores(&[QueryWord { meant, ..typed.into() }], None, &translations());
+        index.nearest(&scores, 10, |_| true).into_iter().map(|(passage, _)| passage.0).collect::<Vec<_>>()
+    };
+    assert_eq!(found(vec![BATEAU]), [0], "it sounds like a name of the collection");
 }
 
 #[test]
@@ -213,12 +237,8 @@ fn words_with_heavier_tokens_weigh_more() {
     let mut tokens = TokenIndex::default();
     (0..3).for_each(|passage| tokens.insert(PassageId(passage), &TokenSet::from_ids(&[passage as u32 % 2])));
     let question = TokenScorer::new(table).question(&[0, 1], &tokens).unwrap();
-    let words = [(BOAT, vec![0]), (TREE, vec![1])].map(|(word, tokens)| QueryWord {
-        word: word.into(),
-        forms: Vec::new(),
-        tokens,
-        is_small_number: false,
-    });
+    let words =
+        [(BOAT, vec![0]), (TREE, vec![1])].map(|(word, tokens)| QueryWord { tokens, ..QueryWord::from(Word::from(word)) });
     let scores = |question| {
         let scores = index.scores(&words, question, &translations());
         [0, 1].map(|passage| index.score(&scores, PassageId(passage)))
@@ -316,7 +336,7 @@ fn words_that_sound_alike_are_found_with_known_words_ranked_lower() {
     for (passage, word) in (0..).zip([in_russian, like_a_tree, 7.into()]) {
         index.insert(PassageId(passage), &WordCounts::from_words([word]), &translations());
     }
-    let query = [QueryWord { word: hodler, forms: Vec::new(), tokens: Vec::new(), is_small_number: false }];
+    let query = [hodler.into()];
     let nearest = |index: &WordIndex| index.nearest(&index.scores(&query, None, &translations()), 10, |_| true);
     let found = nearest(&index);
     assert_eq!(found.iter().map(|(passage, _)| passage.0).collect::<Vec<_>>(), [0, 1]);

@@ -19,7 +19,7 @@ use super::runs::{
 };
 use super::stems::{keeps_first_letter, stemmer};
 use super::terms::has_term;
-use super::word_parts::{may_have_part, parts_of};
+use super::word_parts::{also_counted, may_have_part};
 use crate::domain::Language;
 use crate::domain::terms::QueryTerms;
 
@@ -229,8 +229,9 @@ impl PassageWords {
     pub fn find_words(&self, is_wanted: impl Fn(u32) -> bool, is_known: impl Fn(u32) -> bool) -> Vec<Range<usize>> {
         let mut marks = Vec::new();
         self.for_each_word(|class, word, source| {
-            let has_part =
-                || may_have_part(class, &word.text, &is_wanted) && parts_of(class, &word, &is_known).into_iter().any(&is_wanted);
+            let has_part = || {
+                may_have_part(class, &word.text, &is_wanted) && also_counted(class, &word, &is_known).into_iter().any(&is_wanted)
+            };
             let is_found = is_wanted(word.key()) || has_part();
             marks.extend(is_found.then(source).flatten());
         });

@@ -10,6 +10,7 @@ pub mod keyboard;
 pub mod language;
 pub mod literal_parts;
 pub mod marks;
+mod misspelled;
 mod months;
 mod moses;
 pub mod normalize;

@@ -42,7 +42,12 @@ pub fn has_words(text: &str) -> bool {
 
 /// Returns the number of a word, which has `WORD_KEY_BITS` bits. Different words rarely share one.
 pub fn word_key(word: &str) -> u32 {
-    crc32fast::hash(word.as_bytes()) >> (u32::BITS - WORD_KEY_BITS)
+    hash_key(crc32fast::hash(word.as_bytes()))
+}
+
+/// Returns the number of a word with this CRC-32.
+pub(super) fn hash_key(hash: u32) -> u32 {
+    hash >> (u32::BITS - WORD_KEY_BITS)
 }
 
 /// Returns the number of a normalized word in its plain form.
@@ -69,6 +74,11 @@ impl PlainWord<'_> {
     /// Returns its number.
     pub(super) fn key(&self) -> u32 {
         word_key(&self.text)
+    }
+
+    /// Whether it is neither put together from others nor within another.
+    pub(super) fn is_single(&self) -> bool {
+        self.parts == 0 && !self.is_inner
     }
 
     /// Returns it with its sound.
@@ -166,7 +176,8 @@ fn joined_name(text: &str, range: Range<usize>, parts: usize) -> PlainWord<'_> {
     PlainWord { text: Cow::Borrowed(spelled), spelled, range, parts: parts as u8, is_inner: false }
 }
 
-fn is_katakana(word: &str) -> bool {
+/// Whether a word is written in katakana.
+pub(super) fn is_katakana(word: &str) -> bool {
     word.chars().all(|c| matches!(c, '\u{30a1}'..='\u{30fa}' | '\u{30fc}'))
 }
 

@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::ops::Range;
 
 use super::marks::{PassageWords, overlap};
+use super::misspelled::meant_words;
 use super::plain_words::{PlainWord, UNSPACED, plain_key, word_key};
 use super::runs::{Class, Run, is_spaced_letter, normalized, runs};
 use super::variants::other_forms;
@@ -19,33 +20,46 @@ const SHORT_WORD_MAX: usize = 4;
 const SMALL_NUMBER_MAX: usize = 3;
 /// Maximum number of words of a query that are also searched in their other forms.
 const WITH_FORMS_MAX: usize = 64;
+/// Maximum number of unknown words of a query that are looked up as misspelled ones.
+const MISSPELLED_MAX: usize = 2;
 /// Maximum number of letters of a fragment of a word.
 const FRAGMENT_MAX: usize = 2;
 
 /// Returns the words of a query in order, with repetitions, each with its tokens. `pieces` are the query's tokens in order
 /// (`Tokenize::pieces`). A word that `is_known` does not accept by its number (`plain_words::word_key`) is followed by its known
-/// parts, which have the same tokens.
-pub fn query_words(text: &str, pieces: &[(u32, Range<usize>)], is_known: impl Fn(u32) -> bool) -> Vec<QueryWord> {
-    let mut words = Vec::new();
+/// parts, which have the same tokens. `tokens` counts the tokens of another text.
+pub fn query_words(
+    text: &str,
+    pieces: &[(u32, Range<usize>)],
+    is_known: impl Fn(u32) -> bool,
+    tokens: impl Fn(&str) -> usize,
+) -> Vec<QueryWord> {
+    let mut words: Vec<QueryWord> = Vec::new();
+    let mut misspelled = 0;
     // Whether the vocabulary has the word that inner words are in.
     let mut within_known = false;
     PassageWords::new(text, None).for_each_word(|class, word, source| {
         let Some(source) = source() else { return };
-        let tokens: Vec<u32> = overlapping(pieces, &source).map(|(id, _)| *id).collect();
+        let own_tokens: Vec<u32> = overlapping(pieces, &source).map(|(id, _)| *id).collect();
         let is_small_number = word.text.len() <= SMALL_NUMBER_MAX && word.text.bytes().all(|byte| byte.is_ascii_digit());
         let own = word.word();
         if word.is_inner {
             // Within a word that the vocabulary has, other words mean something else.
             let is_part = is_known(own.key) && !within_known;
             let forms = if is_part && words.len() < WITH_FORMS_MAX { forms(class, &word) } else { Vec::new() };
-            return words.extend(is_part.then_some(QueryWord { word: own, forms, tokens, is_small_number }));
+            let inner = QueryWord { word: own, forms, meant: Vec::new(), tokens: own_tokens, is_small_number };
+            return words.extend(is_part.then_some(inner));
         }
         let forms = if words.len() < WITH_FORMS_MAX { forms(class, &word) } else { Vec::new() };
         within_known = is_known(own.key) || forms.iter().any(|form| is_known(*form));
         let parts = parts_of(class, &word, &is_known);
-        words.push(QueryWord { word: own, forms, tokens: tokens.clone(), is_small_number });
-        let part = |part: u32| QueryWord { word: part.into(), forms: Vec::new(), tokens: tokens.clone(), is_small_number };
-        words.extend(parts.into_iter().map(part));
+        // Two parts are a compound.
+        let may_be_misspelled = misspelled < MISSPELLED_MAX && parts.len() < 2 && !is_known(own.key);
+        let meant = if may_be_misspelled { meant_words(class, &word.text, &is_known, &tokens) } else { Vec::new() };
+        misspelled += usize::from(may_be_misspelled);
+        let of = |word, forms, meant| QueryWord { word, forms, meant, tokens: own_tokens.clone(), is_small_number };
+        words.push(of(own, forms, meant));
+        words.extend(parts.into_iter().map(|part| of(part.into(), Vec::new(), Vec::new())));
     });
     words
 }
@@ -188,17 +202,17 @@ mod tests {
     #[test]
     fn an_unknown_word_is_followed_by_its_known_parts() {
         let known = keys(&["die", "brucken", "sanierung"]);
-        let words = query_words("Die Brückensanierung", &[], |key| known.contains(&key));
+        let words = query_words("Die Brückensanierung", &[], |key| known.contains(&key), |_| 0);
         let found: Vec<u32> = words.iter().map(|word| word.word.key).collect();
         assert_eq!(found, keys(&["die", "bruckensanierung", "brucken", "sanierung"]));
-        assert_eq!(query_words("Die Brückensanierung", &[], |_| true).len(), 2);
+        assert_eq!(query_words("Die Brückensanierung", &[], |_| true, |_| 0).len(), 2);
     }
 
     #[test]
     fn an_unknown_chinese_word_is_followed_by_its_known_inner_words() {
         let found = |known: &[&str]| {
             let known = keys(known);
-            let words = query_words("下雨天", &[], |key| known.contains(&key));
+            let words = query_words("下雨天", &[], |key| known.contains(&key), |_| 0);
             words.iter().map(|word| word.word.key).collect::<Vec<_>>()
         };
         assert_eq!(found(&["下雨"]), keys(&["下雨天", "下雨"]));
@@ -208,16 +222,16 @@ mod tests {
 
     #[test]
     fn a_word_has_the_numbers_of_its_other_forms() {
-        let words = query_words("圖書館 library", &[], |_| true);
+        let words = query_words("圖書館 library", &[], |_| true, |_| 0);
         assert_eq!([&words[0].forms, &words[1].forms], [&keys(&["図書館", "图书馆"]), &Vec::new()]);
-        let words = query_words(&"圖書館 ".repeat(2 * WITH_FORMS_MAX), &[], |_| true);
+        let words = query_words(&"圖書館 ".repeat(2 * WITH_FORMS_MAX), &[], |_| true, |_| 0);
         assert_eq!(words.iter().filter(|word| !word.forms.is_empty()).count(), WITH_FORMS_MAX);
     }
 
     #[test]
     fn a_word_gets_the_tokens_that_overlap_it() {
         let pieces = [(5, 0..3), (6, 3..7), (7, 7..14), (8, 14..17), (9, 17..19)];
-        let words = query_words("Où est l’été ?", &pieces, |_| true);
+        let words = query_words("Où est l’été ?", &pieces, |_| true, |_| 0);
         let tokens: Vec<&[u32]> = words.iter().map(|word| word.tokens.as_slice()).collect();
         assert_eq!(tokens, [&[5][..], &[6], &[7], &[7, 8]]);
     }

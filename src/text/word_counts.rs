@@ -1,10 +1,12 @@
-//! Counts the words of passages in their plain form, with the known parts of unknown words.
+//! Counts the words of passages in their plain form, with the known parts and the known other forms of unknown words.
 
 use super::plain_words::for_each_word;
 use super::runs::{Run, normalized, runs};
-use super::word_parts::parts_of;
+use super::word_parts::also_counted;
 use crate::domain::{Word, WordCounts};
 
+/// The version of the rules by which words are counted. Collections with words of another version compute them again.
+pub const WORD_RULES: u32 = 1;
 /// Number of words at the beginning of a text, which is often its title: there it says what it is about. `training/README.md`
 /// shows how this and the two numbers below were chosen.
 const BEGINNING: usize = 12;
@@ -14,14 +16,14 @@ const BEGINNING_COUNT: usize = 4;
 const WITH_BEGINNING_MIN: usize = 40;
 
 /// Counts the words of a text, those at the beginning of a long one several times. Words that `is_known` does not accept by their
-/// number are followed by their known parts (`word_parts`).
+/// number are followed by their known parts or other forms (`word_parts`).
 pub fn word_counts(text: &str, is_known: impl Fn(u32) -> bool) -> WordCounts {
     let mut words = Words::default();
     runs(&normalized(text)).for_each(|run| words.add(&run, &is_known));
     words.count()
 }
 
-/// The words of a text in order, each followed by its known parts if it is unknown itself.
+/// The words of a text in order, each followed by its known parts or other forms if it is unknown itself.
 #[derive(Default)]
 pub(super) struct Words {
     words: Vec<Word>,
@@ -36,7 +38,7 @@ impl Words {
     pub(super) fn add(&mut self, run: &Run<'_>, is_known: impl Fn(u32) -> bool) {
         for_each_word(run, |word| {
             self.words.push(word.word());
-            self.words.extend(parts_of(run.class, &word, &is_known).into_iter().map(Word::from));
+            self.words.extend(also_counted(run.class, &word, &is_known).into_iter().map(Word::from));
             self.count += 1;
             if self.count <= BEGINNING {
                 self.beginning = self.words.len();

@@ -1,9 +1,11 @@
 //! Finds the known parts of a word that the vocabulary does not have: the two words of a compound ("Zugriffskontrolle"), the
-//! beginning of an inflected word ("katkıyı"), and the rest of a word with an attached particle ("ותחזוקה"). The vocabulary
-//! decides which parts are words, so this needs no rules for any language and need not know the language.
+//! beginning of an inflected word ("katkıyı"), the rest of a word with an attached particle ("ותחזוקה"), and the words that a
+//! foreign word in katakana is put together from ("トルココーヒー"). The vocabulary decides which parts are words, so this needs
+//! no rules for any language and need not know the language.
 
-use super::plain_words::{PlainWord, word_key};
+use super::plain_words::{PlainWord, is_katakana, word_key};
 use super::runs::Class;
+use super::variants::other_forms;
 
 /// Maximum length in bytes of a word to split, because the time grows with the square of its number of letters.
 const BYTES_MAX: usize = 128;
@@ -17,18 +19,40 @@ const BEGINNING_PERCENT_MIN: usize = 60;
 /// Maximum number of letters of the particles before a word in Arabic and Hebrew script, and minimum number of the others.
 const PARTICLES_MAX: usize = 2;
 const REST_MIN: usize = 3;
+/// Maximum number of words that a word in katakana is put together from, minimum number of characters of each, and maximum number
+/// of characters of them together.
+const KATAKANA_WORDS_MAX: usize = 3;
+const KATAKANA_PART_MIN: usize = 3;
+const KATAKANA_MAX: usize = 24;
+/// Signs of katakana that do not begin a word.
+const KATAKANA_WITHIN: &str = "ーァィゥェォッャュョヮンヵヶ";
 
-/// Returns the parts of a word of this class, as `known_parts` does. A word that `is_known` accepts has none, nor does one of a
-/// script without spaces.
+/// Returns the known parts of a word of this class. A word that `is_known` accepts has none. In scripts without spaces, only
+/// words in katakana have some.
 pub(super) fn parts_of(class: Class, word: &PlainWord<'_>, is_known: impl Fn(u32) -> bool) -> Vec<u32> {
-    if class == Class::Word && !is_known(word.key()) { known_parts(&word.text, is_known) } else { Vec::new() }
+    match class {
+        Class::Word if !is_known(word.key()) => known_parts(&word.text, is_known),
+        Class::Unspaced if is_katakana(&word.text) && !is_known(word.key()) => katakana_parts(&word.text, is_known),
+        _ => Vec::new(),
+    }
 }
 
-/// Whether one of the parts that `parts_of` may return for a plain word, whatever is known, is wanted. If few words are wanted,
-/// this is faster to see.
+/// Returns what a word of a passage counts as in addition to itself: its parts (`parts_of`), or the forms of a word in Chinese
+/// characters or kana that is only known in another writing.
+pub(super) fn also_counted(class: Class, word: &PlainWord<'_>, is_known: impl Fn(u32) -> bool) -> Vec<u32> {
+    let parts = parts_of(class, word, &is_known);
+    let may_have_forms = class == Class::Unspaced && parts.is_empty() && word.is_single() && !is_known(word.key());
+    match may_have_forms {
+        true => other_forms(&word.text).iter().map(|form| word_key(form)).filter(|form| is_known(*form)).collect(),
+        false => parts,
+    }
+}
+
+/// Whether one of the parts that `also_counted` may return for a plain word, whatever is known, is wanted. If few words are
+/// wanted, this is faster to see. In scripts without spaces, it is not.
 pub(super) fn may_have_part(class: Class, word: &str, is_wanted: impl Fn(u32) -> bool) -> bool {
     if class != Class::Word || word.len() > BYTES_MAX {
-        return false;
+        return class == Class::Unspaced;
     }
     let letters = letters(word);
     let length = letters.len() - 1;
@@ -91,8 +115,35 @@ fn two_words(length: usize, known: impl Fn(usize, usize) -> Option<u32>) -> Opti
     splits.min_by_key(|((outside, end), _)| (*outside, (2 * end).abs_diff(length))).map(|(_, words)| words)
 }
 
+/// Returns the words, as few as possible, that a word in katakana is put together from. Of equally many, the first is as long as
+/// possible.
+fn katakana_parts(word: &str, is_known: impl Fn(u32) -> bool) -> Vec<u32> {
+    let letters = letters(word);
+    let length = letters.len() - 1;
+    if length > KATAKANA_MAX {
+        return Vec::new();
+    }
+    // The fewest words of the characters from each position to the end.
+    let mut fewest: Vec<Option<Vec<u32>>> = vec![None; length + 1];
+    fewest[length] = Some(Vec::new());
+    for from in (0..length).rev().filter(|from| !word[letters[*from]..].starts_with(|c| KATAKANA_WITHIN.contains(c))) {
+        let mut best: Option<Vec<u32>> = None;
+        for to in (from + KATAKANA_PART_MIN..=length).rev() {
+            let Some(rest) = fewest[to].as_ref().filter(|rest| rest.len() < KATAKANA_WORDS_MAX) else { continue };
+            let key = word_key(&word[letters[from]..letters[to]]);
+            if best.as_ref().is_none_or(|best| best.len() > rest.len() + 1) && is_known(key) {
+                best = Some(std::iter::once(key).chain(rest.iter().copied()).collect());
+            }
+        }
+        fewest[from] = best;
+    }
+    fewest.swap_remove(0).unwrap_or_default()
+}
+
 #[cfg(test)]
 mod tests {
+    use super::super::plain_words::for_each_word;
+    use super::super::runs::runs;
     use super::*;
 
     #[track_caller]
@@ -149,6 +200,36 @@ mod tests {
         check("וספרים", &["ספרים"]);
         check("والمدينة", &["المدينة"]);
         assert!(!may_have_part(Class::Word, "fahrradwerkstatt", |key| key == word_key("rad")));
+    }
+
+    /// What the words of a text count as in addition to themselves.
+    fn counted(text: &str, vocabulary: &[&str]) -> Vec<u32> {
+        let known: Vec<u32> = vocabulary.iter().map(|word| word_key(word)).collect();
+        let mut all = Vec::new();
+        for run in runs(text) {
+            for_each_word(&run, |word| all.extend(also_counted(run.class, &word, |key| known.contains(&key))));
+        }
+        all
+    }
+
+    #[test]
+    fn a_word_in_katakana_is_split_into_the_fewest_known_words() {
+        let check = |vocabulary: &[&str], expect: &[&str]| {
+            let expect: Vec<u32> = expect.iter().map(|word| word_key(word)).collect();
+            assert_eq!(counted("トルココーヒーメーカー", vocabulary), expect, "{vocabulary:?}");
+        };
+        check(&["トルコ", "コーヒー", "メーカー"], &["トルコ", "コーヒー", "メーカー"]);
+        check(&["トルコ", "コーヒー", "メーカー", "コーヒーメーカー"], &["トルコ", "コーヒーメーカー"]);
+        check(&["トルコ", "コーヒー", "メーカー", "トルココーヒーメーカー"], &[]);
+        check(&["トルコ", "コーヒー", "ーメーカー", "ト"], &[]);
+        check(&["トル", "コ", "コーヒ", "コーヒー", "メー", "カー"], &[]);
+    }
+
+    #[test]
+    fn a_word_that_is_only_known_in_another_writing_counts_as_that() {
+        assert_eq!(counted("發行", &["发行"]), [word_key("发行")]);
+        assert_eq!(counted("發行", &["发行", "發行"]), [0; 0]);
+        assert_eq!(counted("リンゴ", &["りんご"]), [word_key("りんご")]);
     }
 
     #[test]

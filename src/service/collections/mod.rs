@@ -19,6 +19,7 @@ use crate::domain::{
     Caller, Collection, CollectionCounts, CollectionId, CollectionModel, CollectionName, CollectionView, MetadataPath,
     NewCollection, NewSource, Page, PassageBounds, RequestKey, with_causes,
 };
+use crate::embed::WORD_RULES;
 use crate::index::{self, Index};
 use crate::new_id::new_uuid;
 use crate::ranking::Translations;
@@ -313,7 +314,8 @@ impl State {
 
     pub(crate) fn terms_of(&self) -> TermsOf {
         let embedder = self.embedder.clone();
-        let vocabulary = embedder.translations().map_or(0, Translations::vocabulary);
+        let rules = |translations: &Translations| translations.vocabulary().wrapping_add(WORD_RULES);
+        let vocabulary = embedder.translations().map_or(0, rules);
         TermsOf::new(move |text, language| embedder.passage_terms(text, language)).with_vocabulary(vocabulary)
     }
 

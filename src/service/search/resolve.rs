@@ -157,7 +157,8 @@ impl ResolvedQuery {
         let read = respelled.as_deref().unwrap_or(topic);
         let pieces = embedder.pieces(read)?;
         let pieces: Vec<_> = pieces.into_iter().filter(|(token, _)| !embedder.is_blank(*token)).collect();
-        self.words = query_words(read, &pieces, |word| embedder.knows(word));
+        let tokens = |text: &str| embedder.pieces(text).map_or(usize::MAX, |pieces| pieces.len());
+        self.words = query_words(read, &pieces, |word| embedder.knows(word), tokens);
         self.fragments = fragments(read, &pieces);
         self.dependent_tokens = dependent_tokens(read, &pieces, |word| embedder.knows(word));
         self.literal_parts = literal_parts(read);

@@ -125,7 +125,7 @@ impl<'s> Collection<'s> {
         let mut ranked = Vec::new();
         for (number, ((text, embedding), ids)) in file.questions.iter().zip(embedded.rows()).zip(&ids).enumerate() {
             let pieces = encoder.tokenizer.pieces(text)?;
-            let words = query_words(text, &pieces, |word| self.translations.has(word));
+            let words = query_words(text, &pieces, |word| self.translations.has(word), |_| 0);
             let all = self.evidence(&Query { text, words: &words, embedding, tokens: ids }, languages.0)?;
             let answer = file.answers[number];
             let mut proposed: BTreeSet<usize> = [answer].into();

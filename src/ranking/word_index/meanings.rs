@@ -1,0 +1,104 @@
+//! Finds the words of the collection that a word of a question represents: words with the same meaning, other forms of the word,
+//! words that sound like it, and those that a misspelled word means.
+
+use super::{PROBABLY, WordIndex};
+use crate::domain::QueryWord;
+use crate::ranking::expansions::Expansion;
+use crate::ranking::sounding::{MISSPELLED, Sounding, Typed, sounding};
+use crate::ranking::translations::Translations;
+
+/// Two words with a lower probability of the same meaning are different words.
+const SAME_MIN: f32 = 0.02;
+/// Minimum contribution of one concept to that probability. It skips most words of a concept, because they hardly mean it.
+const PART_MIN: f32 = SAME_MIN / 8.0;
+/// The probability that a word and another form of it are the same word. It is below 1, so that the word as typed comes first.
+const OTHER_FORM: f32 = 0.9;
+/// An unknown word that sounds like one of the collection with at least this probability is a name.
+const NAME_MIN: f32 = 0.2;
+
+/// Words that a word of a question represents.
+#[derive(Default)]
+struct Found {
+    /// The posting of each word, with the probability in the lower half. The bits of probabilities sort like the probabilities.
+    entries: Vec<u64>,
+    /// The expected number of passages that have such a word.
+    expected: f32,
+}
+
+impl Found {
+    fn push(&mut self, posting_id: u32, same: f32) {
+        self.entries.push(u64::from(posting_id) << u32::BITS | u64::from(same.to_bits()));
+    }
+
+    /// Returns each word with its probability, in the order of postings. The probabilities of several shared concepts add up. A
+    /// word certainly means itself.
+    fn words(&mut self) -> Vec<(u32, f32)> {
+        let posting_id = |entry: u64| (entry >> u32::BITS) as u32;
+        let sum = |of_word: &[u64]| of_word.iter().map(|entry| f32::from_bits(*entry as u32)).sum::<f32>().min(1.0);
+        self.entries.sort_unstable();
+        let words = self.entries.chunk_by(|a, b| posting_id(*a) == posting_id(*b));
+        words.map(|of_word| (posting_id(of_word[0]), sum(of_word))).collect()
+    }
+}
+
+impl WordIndex {
+    /// Finds the words of the collection that a word of the question represents.
+    pub(super) fn expansion(&self, query_word: &QueryWord, translations: &Translations) -> Expansion {
+        let QueryWord { word, forms, meant, .. } = query_word;
+        let mut found = Found::default();
+        let known = std::iter::once(&word.key).chain(forms).find(|form| translations.has(**form));
+        if let Some(known) = known {
+            self.add_meanings(*known, 1.0, translations, &mut found);
+        }
+        let own = self.posting_of(word.key);
+        if let (Some(own), true) = (own, found.entries.is_empty() || known != Some(&word.key)) {
+            found.expected += self.frequency(own) as f32;
+        }
+        // A passage with an unknown form of a known word also counts the known word.
+        let is_searched = |form: &&u32| known != Some(&word.key) || translations.has(**form);
+        for (form, posting_id) in forms.iter().filter(is_searched).filter_map(|form| Some((*form, self.posting_of(*form)?))) {
+            found.push(posting_id, OTHER_FORM);
+            found.expected += if translations.has(form) { 0.0 } else { OTHER_FORM * self.frequency(posting_id) as f32 };
+        }
+        let is_translated = |word| translations.has(word);
+        let is_found = found.words().iter().any(|(_, same)| *same >= PROBABLY);
+        let typed = Typed { word: *word, own, is_translated: known.is_some(), is_found };
+        let of_posting = |posting_id: u32| is_translated(self.postings[posting_id as usize].word);
+        let Sounding { words: sounding, mut is_misspelled } = sounding(&self.sounds, &typed, |id| self.exists(id), of_posting);
+        let is_new = own.is_none() && known.is_none();
+        let is_name = is_new && sounding.values().any(|same| *same >= NAME_MIN);
+        let is_another = |(id, same): (&u32, &f32)| *same >= PROBABLY && !meant.contains(&self.postings[*id as usize].word);
+        let may_mean = is_new && (is_misspelled || !sounding.iter().any(is_another));
+        for (posting_id, same) in sounding {
+            found.push(posting_id, same);
+            found.expected += same * self.frequency(posting_id) as f32;
+        }
+        if may_mean {
+            let before = found.entries.len();
+            meant.iter().for_each(|meant| self.add_meanings(*meant, MISSPELLED, translations, &mut found));
+            is_misspelled |= found.entries.len() > before;
+        }
+        if let Some(own) = own {
+            found.push(own, 1.0);
+        }
+        let words: Vec<(u32, f32)> = found.words().into_iter().filter(|(_, same)| *same >= SAME_MIN).collect();
+        let (all, having) = (self.len() as f32, found.expected.min(self.len() as f32));
+        let visits = words.iter().map(|(posting_id, _)| self.frequency(*posting_id)).sum();
+        let counts = !(word.parts > 0 && words.is_empty());
+        let rarity = if counts { (1.0 + (all - having + 0.5) / (having + 0.5)).ln() } else { 0.0 };
+        Expansion { word: word.key, words, visits, rarity, is_misspelled, is_name }
+    }
+
+    /// Adds the words that share concepts with a word, their probabilities times `factor`.
+    fn add_meanings(&self, word: u32, factor: f32, translations: &Translations, found: &mut Found) {
+        for sense in translations.senses(word) {
+            let Some(concept) = self.concepts.get(&sense.concept) else { continue };
+            let probability = factor * sense.probability();
+            let words = concept.words_with_min_probability(PART_MIN / probability);
+            words
+                .filter(|(other, _)| self.exists(*other))
+                .for_each(|(other, of_other)| found.push(other, probability * of_other));
+            found.expected += probability * self.entries(concept) as f32;
+        }
+    }
+}
