@@ -67,7 +67,7 @@ impl WordIndex {
         let Sounding { words: sounding, mut is_misspelled } = sounding(&self.sounds, &typed, |id| self.exists(id), of_posting);
         let is_new = own.is_none() && known.is_none();
         let is_name = is_new && sounding.values().any(|same| *same >= NAME_MIN);
-        let is_another = |(id, same): (&u32, &f32)| *same >= PROBABLY && !meant.contains(&self.postings[*id as usize].word);
+        let is_another = |(id, same): (&u32, &f32)| *same >= NAME_MIN && !meant.contains(&self.postings[*id as usize].word);
         let may_mean = is_new && (is_misspelled || !sounding.iter().any(is_another));
         for (posting_id, same) in sounding {
             found.push(posting_id, same);
