@@ -47,7 +47,7 @@ pub struct QueryWord {
     /// The numbers of its other forms, which are the same word in another writing: traditional instead of simplified characters.
     pub forms: Vec<u32>,
     /// The numbers of the known words that it may mean if it is misspelled.
-    pub meant: Vec<u32>,
+    pub corrections: Vec<u32>,
     /// The ids of its tokens, which determine its weight. Empty if unknown.
     pub tokens: Vec<u32>,
     /// Whether it is a number of few digits, which matters no more than other words.
@@ -56,7 +56,7 @@ pub struct QueryWord {
 
 impl From<Word> for QueryWord {
     fn from(word: Word) -> Self {
-        Self { word, forms: Vec::new(), meant: Vec::new(), tokens: Vec::new(), is_small_number: false }
+        Self { word, forms: Vec::new(), corrections: Vec::new(), tokens: Vec::new(), is_small_number: false }
     }
 }
 
@@ -211,7 +211,7 @@ pub struct LiteralPart {
     /// The dates that it may mean. Each may also be written with its month in words (`text::dates::in_words`).
     pub dates: Vec<CalendarDate>,
     /// The position of its first word in the query, from 0.
-    pub at: usize,
+    pub position: usize,
     /// Its words by their numbers (`text::plain_words::word_key`).
     pub words: Vec<u32>,
     /// Its share of the words of the query, by their count.

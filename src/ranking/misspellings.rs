@@ -19,7 +19,7 @@ const SEEN_MAX: usize = 20_000;
 
 /// A word that a misspelled one may mean.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Meant {
+pub(super) struct Correction {
     pub(super) word: SoundingWord,
     /// Number of edits between them, 1 or 2.
     pub(super) edits: usize,
@@ -27,7 +27,7 @@ pub(super) struct Meant {
 
 impl SoundIndex {
     /// Finds the words that `exists` accepts and that are the fewest edits away, at most `edits_max`.
-    pub(super) fn misspelled(&self, sound: Sound, edits_max: usize, exists: impl Fn(u32) -> bool) -> Vec<Meant> {
+    pub(super) fn misspelled(&self, sound: Sound, edits_max: usize, exists: impl Fn(u32) -> bool) -> Vec<Correction> {
         let typed = symbols(sound);
         let typed = typed.as_slice();
         let edits_max = edits_max.min(match typed.len() {
@@ -40,12 +40,13 @@ impl SoundIndex {
         }
         let candidates = self.with_skeletons(skeletons_alike(sound), exists).take(SEEN_MAX);
         let candidates = candidates.filter(|word| word.sound.script() == sound.script()).take(COMPARED_MAX);
-        let compared = |word: SoundingWord| Some(Meant { word, edits: edits(typed, symbols(word.sound).as_slice(), edits_max)? });
-        let mut meant: Vec<Meant> = candidates.filter_map(compared).filter(|candidate| candidate.edits > 0).collect();
-        let fewest = meant.iter().map(|candidate| candidate.edits).min();
-        meant.retain(|candidate| Some(candidate.edits) == fewest);
-        meant.truncate(FOUND_MAX);
-        meant
+        let compared =
+            |word: SoundingWord| Some(Correction { word, edits: edits(typed, symbols(word.sound).as_slice(), edits_max)? });
+        let mut corrections: Vec<Correction> = candidates.filter_map(compared).filter(|candidate| candidate.edits > 0).collect();
+        let fewest = corrections.iter().map(|candidate| candidate.edits).min();
+        corrections.retain(|candidate| Some(candidate.edits) == fewest);
+        corrections.truncate(FOUND_MAX);
+        corrections
     }
 }
 
@@ -136,7 +137,7 @@ mod tests {
     }
 
     /// The positions of the words that a misspelled one may mean.
-    fn meant(index: &SoundIndex, typed: Sound) -> Vec<u32> {
+    fn corrections(index: &SoundIndex, typed: Sound) -> Vec<u32> {
         index.misspelled(typed, 2, |_| true).iter().map(|candidate| candidate.word.posting_id).collect()
     }
 
@@ -146,25 +147,25 @@ mod tests {
         for (typed, word) in
             [("meory", 0), ("mmeory", 0), ("memroy", 0), ("mevory", 0), ("floder", 1), ("folde", 1), ("kanera", 3)]
         {
-            assert_eq!(meant(&index, sound(typed)), [word], "{typed}");
+            assert_eq!(corrections(&index, sound(typed)), [word], "{typed}");
         }
-        assert!(meant(&index, of(Script::Cyrillic, "mevory")).is_empty() && meant(&index, sound("mem")).is_empty());
-        assert!(meant(&index, sound("flodre")).is_empty(), "two edits");
+        assert!(corrections(&index, of(Script::Cyrillic, "mevory")).is_empty() && corrections(&index, sound("mem")).is_empty());
+        assert!(corrections(&index, sound("flodre")).is_empty(), "two edits");
     }
 
     #[test]
     fn a_long_misspelled_word_may_be_two_edits_away() {
         let index = index(&["refrigerator", "temperatura", "restoran"]);
         for (typed, word) in [("refirgeator", 0), ("refregirator", 0), ("tempratuta", 1), ("restruan", 2), ("rastoram", 2)] {
-            assert_eq!(meant(&index, sound(typed)), [word], "{typed}");
+            assert_eq!(corrections(&index, sound(typed)), [word], "{typed}");
         }
-        assert!(meant(&index, sound("rastorom")).is_empty(), "three edits");
+        assert!(corrections(&index, sound("rastorom")).is_empty(), "three edits");
     }
 
     #[test]
     fn words_that_are_fewer_edits_away_come_alone() {
         let index = index(&["restoran", "restoranu", "ristorante"]);
-        assert_eq!(meant(&index, sound("restorn")), [0]);
+        assert_eq!(corrections(&index, sound("restorn")), [0]);
         assert_eq!(index.misspelled(sound("restoran"), 2, |_| true)[0].edits, 1, "the word itself is not misspelled");
         assert_eq!(index.misspelled(sound("restrunu"), 1, |_| true).len(), 0, "only one edit was allowed");
     }
@@ -174,7 +175,7 @@ mod tests {
         let long = "internatonalisation";
         assert_eq!(sound(long).symbols().count(), SOUND_SYMBOLS_MAX);
         let index = index(&["internationalisation", "internasional"]);
-        assert_eq!(meant(&index, sound("intrnationalisation")), [0]);
+        assert_eq!(corrections(&index, sound("intrnationalisation")), [0]);
         assert_eq!(index.misspelled(sound("innternationalisation"), 1, |_| true).len(), 1);
         assert_eq!(index.misspelled(sound("inernationalisation"), 1, |_| true)[0].word.posting_id, 0);
     }
@@ -182,6 +183,6 @@ mod tests {
     #[test]
     fn a_word_with_swapped_consonants_is_found_among_many_others() {
         let words: Vec<&str> = std::iter::repeat_n("relmeto", COMPARED_MAX).chain(["roklita"]).collect();
-        assert_eq!(meant(&index(&words), sound("rolkita")), [COMPARED_MAX as u32]);
+        assert_eq!(corrections(&index(&words), sound("rolkita")), [COMPARED_MAX as u32]);
     }
 }

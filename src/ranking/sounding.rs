@@ -3,7 +3,7 @@
 
 use rustc_hash::FxHashMap;
 
-use super::misspellings::{LONG_MIN, Meant};
+use super::misspellings::{Correction, LONG_MIN};
 use super::sounds::{SoundIndex, SoundingWord, probability};
 use crate::domain::Word;
 
@@ -24,7 +24,7 @@ const MISSPELLED_TWICE: f32 = 0.3;
 pub(super) struct Typed {
     pub(super) word: Word,
     /// Its posting, if the collection has it.
-    pub(super) own: Option<u32>,
+    pub(super) posting: Option<u32>,
     /// Whether the translation table has it.
     pub(super) is_translated: bool,
     /// Whether the collection has words that probably mean the same.
@@ -47,27 +47,27 @@ pub(super) fn sounding(
     exists: impl Fn(u32) -> bool,
     is_translated: impl Fn(u32) -> bool,
 ) -> Sounding {
-    let Typed { word, own, is_translated: of_typed, is_found } = *typed;
-    let others = sounds.similar(word.sound, &exists).into_iter().filter(|(other, _)| Some(other.posting_id) != own);
+    let Typed { word, posting, is_translated: of_typed, is_found } = *typed;
+    let others = sounds.similar(word.sound, &exists).into_iter().filter(|(other, _)| Some(other.posting_id) != posting);
     let same = |(SoundingWord { posting_id, sound }, similar): (SoundingWord, f32)| {
         let of_translated = match (of_typed, is_translated(posting_id)) {
             (false, false) => 1.0,
             (true, true) => BOTH_TRANSLATED,
             _ => ONE_TRANSLATED,
         };
-        let is_spelled_otherwise = own.is_some() && sound.script() == word.sound.script();
+        let is_spelled_otherwise = posting.is_some() && sound.script() == word.sound.script();
         let of_spelling = if is_spelled_otherwise { ANOTHER_SPELLING } else { 1.0 };
         (posting_id, probability(word.sound, similar) * of_translated * of_spelling)
     };
     let mut words: FxHashMap<u32, f32> = others.map(same).collect();
     let is_long = word.sound.symbols().nth(LONG_MIN - 1).is_some();
-    let edits_max = match (own.is_none() && !is_found, of_typed) {
+    let edits_max = match (posting.is_none() && !is_found, of_typed) {
         (false, _) => 0,
         (true, true) => usize::from(is_long),
         (true, false) => 2,
     };
-    let meant = sounds.misspelled(word.sound, edits_max, &exists);
-    for Meant { word, edits } in &meant {
+    let corrections = sounds.misspelled(word.sound, edits_max, &exists);
+    for Correction { word, edits } in &corrections {
         let probability = match (of_typed, edits) {
             (true, _) => MISSPELLED_KNOWN,
             (false, 1) => MISSPELLED,
@@ -76,7 +76,7 @@ pub(super) fn sounding(
         let same = words.entry(word.posting_id).or_default();
         *same = same.max(probability);
     }
-    Sounding { words, is_misspelled: !meant.is_empty() && !of_typed }
+    Sounding { words, is_misspelled: !corrections.is_empty() && !of_typed }
 }
 
 #[cfg(test)]
@@ -95,7 +95,7 @@ mod tests {
     fn found(collection: &[SoundSymbol], typed: &[SoundSymbol], is_translated: bool, is_found: bool) -> Option<f32> {
         let sound = word(collection).sound;
         let sounds = SoundIndex::of([SoundingWord { posting_id: 0, sound }]);
-        let typed = Typed { word: word(typed), own: None, is_translated, is_found };
+        let typed = Typed { word: word(typed), posting: None, is_translated, is_found };
         sounding(&sounds, &typed, |_| true, |_| true).words.get(&0).copied()
     }
 

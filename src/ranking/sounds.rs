@@ -310,9 +310,9 @@ pub(super) fn variants(classes: &[u64], varied_min: usize) -> Vec<u64> {
             let (before, after) = classes.split_at(index);
             let mut with = |middle: &[u64], after: &[u64]| variants.push(skeleton(&[before, middle, after].concat()));
             (1..=CLASSES).for_each(|class| with(&[class], after));
-            if let [own, after @ ..] = after {
+            if let [same, after @ ..] = after {
                 with(&[], after);
-                (1..=CLASSES).filter(|class| class != own).for_each(|class| with(&[class], after));
+                (1..=CLASSES).filter(|class| class != same).for_each(|class| with(&[class], after));
             }
         }
         variants[1..].sort_unstable();

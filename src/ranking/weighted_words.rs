@@ -168,7 +168,7 @@ fn remove_parts_of_words(query: &[QueryWord], weighted: &mut Vec<Weighted>) {
 }
 
 /// Returns the numbers of the parts of the word at this position of a query: they follow it and have its tokens.
-fn parts_of(query: &[QueryWord], at: usize) -> impl Iterator<Item = u32> + '_ {
-    let own = query[at + 1..].iter().take_while(move |part| part.tokens == query[at].tokens && part.word.sound.is_none());
-    own.map(|part| part.word.key)
+fn parts_of(query: &[QueryWord], index: usize) -> impl Iterator<Item = u32> + '_ {
+    let parts = query[index + 1..].iter().take_while(move |part| part.tokens == query[index].tokens && part.word.sound.is_none());
+    parts.map(|part| part.word.key)
 }

@@ -241,8 +241,8 @@ impl WordIndex {
     /// of the word itself, sorted.
     pub fn meanings(&self, word: u32, scores: &WordScores) -> Vec<u32> {
         let expansions = scores.words.iter().filter(|(expansion, _)| expansion.word == word);
-        let own = self.words.get(&word).copied();
-        let mut meanings: Vec<u32> = expansions.flat_map(|(expansion, _)| expansion.meanings()).chain(own).collect();
+        let posting_id = self.words.get(&word).copied();
+        let mut meanings: Vec<u32> = expansions.flat_map(|(expansion, _)| expansion.meanings()).chain(posting_id).collect();
         meanings.sort_unstable();
         meanings
     }

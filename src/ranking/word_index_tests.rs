@@ -108,7 +108,7 @@ fn a_word_that_the_table_lacks_has_the_meanings_of_its_other_form() {
 
 #[test]
 fn a_misspelled_word_finds_the_translations_of_the_word_that_it_means() {
-    let typed = |word: u32| QueryWord { meant: vec![BATEAU], ..Word::from(word).into() };
+    let typed = |word: u32| QueryWord { corrections: vec![BATEAU], ..Word::from(word).into() };
     let found = |index: &WordIndex, word: u32| {
         let scores = index.scores(&[typed(word)], None, &translations());
         index.nearest(&scores, 10, |_| true).into_iter().map(|(passage, _)| passage.0).collect::<Vec<_>>()
@@ -126,8 +126,8 @@ fn a_misspelled_name_does_not_mean_another_word() {
     let mut index = WordIndex::default();
     index.insert(PassageId(0), &WordCounts::from_words(vec![name]), &translations());
     index.insert(PassageId(1), &WordCounts::from_words(vec![Word::from(BOAT)]), &translations());
-    let found = |meant: Vec<u32>| {
-        let scores = index.scores(&[QueryWord { meant, ..typed.into() }], None, &translations());
+    let found = |corrections: Vec<u32>| {
+        let scores = index.scores(&[QueryWord { corrections, ..typed.into() }], None, &translations());
         index.nearest(&scores, 10, |_| true).into_iter().map(|(passage, _)| passage.0).collect::<Vec<_>>()
     };
     assert_eq!(found(vec![BATEAU]), [0], "it sounds like a name of the collection");

@@ -67,9 +67,9 @@ pub(super) fn asian_times(normal: &str) -> Vec<([u8; 2], Range<usize>)> {
     if normal.is_ascii() {
         return Vec::new();
     }
-    let is_digit = |at: usize| normal.as_bytes().get(at).is_some_and(u8::is_ascii_digit);
-    let begins = |at: &usize| is_digit(*at) && !at.checked_sub(1).is_some_and(is_digit);
-    (0..normal.len()).filter(begins).filter_map(|at| asian_time(&normal[..at], &normal[at..])).collect()
+    let is_digit = |position: usize| normal.as_bytes().get(position).is_some_and(u8::is_ascii_digit);
+    let begins = |position: &usize| is_digit(*position) && !position.checked_sub(1).is_some_and(is_digit);
+    (0..normal.len()).filter(begins).filter_map(|position| asian_time(&normal[..position], &normal[position..])).collect()
 }
 
 /// Returns the time with which a text begins, and its bytes in both texts together.

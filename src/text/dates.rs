@@ -86,7 +86,7 @@ fn key_of(name: &str) -> u32 {
 /// A date in the words of a query.
 pub(super) struct DateInWords {
     /// Position of its first word, and number of its words.
-    pub(super) at: usize,
+    pub(super) position: usize,
     pub(super) length: usize,
     /// What it may mean.
     pub(super) dates: Vec<CalendarDate>,
@@ -96,62 +96,66 @@ pub(super) struct DateInWords {
 pub(super) fn dates_in_words(words: &[Run<'_>]) -> Vec<DateInWords> {
     let mut found = Vec::new();
     let mut from = 0;
-    for at in 0..words.len() {
-        let Some(date) = (at >= from).then(|| date_at(words, from, at)).flatten() else { continue };
-        from = date.at + date.length;
+    for position in 0..words.len() {
+        let Some(date) = (position >= from).then(|| date_at(words, from, position)).flatten() else { continue };
+        from = date.position + date.length;
         found.push(date);
     }
     found
 }
 
 /// Returns the date whose month is the word `at`. Its words begin at `from` or later.
-fn date_at(words: &[Run<'_>], from: usize, at: usize) -> Option<DateInWords> {
-    let word = &words[at];
+fn date_at(words: &[Run<'_>], from: usize, position: usize) -> Option<DateInWords> {
+    let word = &words[position];
     if let Some(months) = months_of(word) {
-        let (before, after) = (skip_back(words, from, at), skip(words, at + 1));
+        let (before, after) = (skip_back(words, from, position), skip(words, position + 1));
         let day_before = before.and_then(|before| Some((before, day(&words[before])?)));
         let year_before = before.and_then(|before| Some((before, year(&words[before])?)));
         let day_after = after.and_then(|after| Some((after, day(&words[after])?)));
         let day = day_before.or(day_after);
         let behind = day_after.filter(|_| day_before.is_none()).map_or(after, |(after, _)| skip(words, after + 1));
         let year = behind.and_then(|behind| Some((behind, year(&words[behind])?))).or(year_before);
-        return date(at, months, day, year);
+        return date(position, months, day, year);
     }
-    let number = |at: usize| words.get(at).filter(|_| at >= from);
+    let number = |position: usize| words.get(position).filter(|_| position >= from);
     if AFTER_MONTH.iter().any(|mark| word.text.starts_with(mark)) {
-        let month = at.checked_sub(1).and_then(|before| Some((before, month(number(before)?)?)))?;
-        let follows =
-            |at: usize, marks: &[&str]| words.get(at).is_some_and(|word| marks.iter().any(|mark| word.text.starts_with(mark)));
-        let day = number(at + 1).and_then(day).filter(|_| follows(at + 2, &AFTER_DAY)).map(|day| (at + 2, day));
-        let year = at.checked_sub(3).filter(|_| follows(at - 2, &AFTER_YEAR)).and_then(|at| Some((at, year(number(at)?)?)));
+        let month = position.checked_sub(1).and_then(|before| Some((before, month(number(before)?)?)))?;
+        let follows = |position: usize, marks: &[&str]| {
+            words.get(position).is_some_and(|word| marks.iter().any(|mark| word.text.starts_with(mark)))
+        };
+        let day = number(position + 1).and_then(day).filter(|_| follows(position + 2, &AFTER_DAY)).map(|day| (position + 2, day));
+        let year = position
+            .checked_sub(3)
+            .filter(|_| follows(position - 2, &AFTER_YEAR))
+            .and_then(|position| Some((position, year(number(position)?)?)));
         return date(month.0, &[month.1], day, year);
     }
     if word.text == BEFORE_MONTH {
-        let month = month(words.get(at + 1)?)?;
-        let day = at.checked_sub(1).and_then(|before| Some((before, day(number(before)?)?)));
-        let year = skip(words, at + 2).and_then(|after| Some((after, year(&words[after])?)));
-        return date(at + 1, &[month], day, year);
+        let month = month(words.get(position + 1)?)?;
+        let day = position.checked_sub(1).and_then(|before| Some((before, day(number(before)?)?)));
+        let year = skip(words, position + 2).and_then(|after| Some((after, year(&words[after])?)));
+        return date(position + 1, &[month], day, year);
     }
     None
 }
 
 /// Makes a date of the positions and numbers of its words. A month alone is none.
-fn date(at: usize, months: &[u8], day: Option<(usize, u8)>, year: Option<(usize, u16)>) -> Option<DateInWords> {
-    let positions = [Some(at), day.map(|(at, _)| at), year.map(|(at, _)| at)];
+fn date(position: usize, months: &[u8], day: Option<(usize, u8)>, year: Option<(usize, u16)>) -> Option<DateInWords> {
+    let positions = [Some(position), day.map(|(position, _)| position), year.map(|(position, _)| position)];
     let (first, last) = (positions.iter().flatten().min()?, positions.iter().flatten().max()?);
     let dates =
         months.iter().map(|month| CalendarDate { day: day.map(|(_, day)| day), month: *month, year: year.map(|(_, year)| year) });
-    (first < last).then(|| DateInWords { at: *first, length: last - first + 1, dates: dates.collect() })
+    (first < last).then(|| DateInWords { position: *first, length: last - first + 1, dates: dates.collect() })
 }
 
 /// Returns the position of the first word from `at` that is not one between the parts of a date.
-fn skip(words: &[Run<'_>], at: usize) -> Option<usize> {
-    (at..words.len()).find(|at| !BETWEEN.contains(&words[*at].text))
+fn skip(words: &[Run<'_>], position: usize) -> Option<usize> {
+    (position..words.len()).find(|position| !BETWEEN.contains(&words[*position].text))
 }
 
 /// Returns the position of the last word before `at`, but not before `from`, that is not one between the parts of a date.
-fn skip_back(words: &[Run<'_>], from: usize, at: usize) -> Option<usize> {
-    (from..at).rev().find(|at| !BETWEEN.contains(&words[*at].text))
+fn skip_back(words: &[Run<'_>], from: usize, position: usize) -> Option<usize> {
+    (from..position).rev().find(|position| !BETWEEN.contains(&words[*position].text))
 }
 
 fn months_of(word: &Run<'_>) -> Option<&'static [u8]> {
@@ -340,7 +344,7 @@ mod tests {
         let words: Vec<Run<'_>> = runs(&normal).collect();
         dates_in_words(&words)
             .iter()
-            .map(|date| (date.at, date.length, date.dates.iter().map(shown).collect::<Vec<_>>().join(" ")))
+            .map(|date| (date.position, date.length, date.dates.iter().map(shown).collect::<Vec<_>>().join(" ")))
             .collect()
     }
 
@@ -350,8 +354,8 @@ mod tests {
     }
 
     #[track_caller]
-    fn check(query: &str, at: usize, length: usize, expect: &str) {
-        assert_eq!(dates(query), [(at, length, expect.to_owned())], "{query}");
+    fn check(query: &str, position: usize, length: usize, expect: &str) {
+        assert_eq!(dates(query), [(position, length, expect.to_owned())], "{query}");
     }
 
     #[test]

@@ -48,13 +48,13 @@ pub fn literal_parts(query: &str) -> Vec<LiteralPart> {
         let mut words: Vec<Run<'_>> = runs(text).collect();
         let is_picture = |run: &Run<'_>| run.class == Class::Pictograph;
         let pictures = words.iter().take_while(|run| is_picture(run)).count();
-        let at = from + pictures;
+        let position = from + pictures;
         from += words.len();
         // A number with an emoji next to it is still that number.
         words.drain(..pictures);
         while words.pop_if(|run| is_picture(run)).is_some() {}
         let is_beside = |c: char| !is_combining_mark(c) && class(c).is_none_or(|class| class == Class::Pictograph);
-        let mut parts = parts_of_word(text.trim_matches(is_beside), &words, at, share);
+        let mut parts = parts_of_word(text.trim_matches(is_beside), &words, position, share);
         // These may also be two numbers.
         parts.iter_mut().filter(|_| *is_spaced).for_each(|part| part.condition = SearchCondition::Always);
         parts
@@ -64,7 +64,8 @@ pub fn literal_parts(query: &str) -> Vec<LiteralPart> {
     parts.extend(dates_with_names(&normal, share));
     let times = times_of_day(&normal, share);
     // "6:00 pm" is not the number 6:00, which "6:00 am" has too.
-    let is_in_time = |part: &LiteralPart| times.iter().any(|time| time.at == part.at && time.words.len() > part.words.len());
+    let is_in_time =
+        |part: &LiteralPart| times.iter().any(|time| time.position == part.position && time.words.len() > part.words.len());
     parts.retain(|part| part.condition != SearchCondition::Number || !is_in_time(part));
     parts.extend(times);
     parts.extend(beginning(&normal, count, share));
@@ -73,11 +74,11 @@ pub fn literal_parts(query: &str) -> Vec<LiteralPart> {
 
 /// Returns the literal parts of the text between two spaces, which has these runs, the first of them at the position `at` of
 /// the query. `share` is the share of one word.
-fn parts_of_word(text: &str, runs: &[Run<'_>], at: usize, share: f32) -> Vec<LiteralPart> {
-    let part = |mut phrases: Vec<TermPhrase>, dates, at: usize, runs: &[Run<'_>], condition| {
+fn parts_of_word(text: &str, runs: &[Run<'_>], position: usize, share: f32) -> Vec<LiteralPart> {
+    let part = |mut phrases: Vec<TermPhrase>, dates, position: usize, runs: &[Run<'_>], condition| {
         phrases.retain(|phrase| phrase.terms.len() <= GROUPS_MAX);
         let (words, share) = (word_keys(runs), share * runs.len() as f32);
-        (!phrases.is_empty()).then_some(LiteralPart { phrases, dates, at, words, share, condition })
+        (!phrases.is_empty()).then_some(LiteralPart { phrases, dates, position, words, share, condition })
     };
     let has_digits = text.bytes().any(|byte| byte.is_ascii_digit());
     if has_digits && runs.iter().all(|run| run.class == Class::Word) {
@@ -89,12 +90,12 @@ fn parts_of_word(text: &str, runs: &[Run<'_>], at: usize, share: f32) -> Vec<Lit
         let (dates, in_numbers) = dates(text);
         let variants = as_written.into_iter().chain(other).chain(grouped(text)).chain(ungrouped(text)).chain(in_numbers);
         let variants = variants.chain(dimensions(text)).chain(joined_amount(text));
-        return part(variants.collect(), dates, at, runs, condition).into_iter().collect();
+        return part(variants.collect(), dates, position, runs, condition).into_iter().collect();
     }
     let is_short = |run: &Run<'_>| run.class == Class::Unspaced && run.characters().len() <= UNSPACED_MAX;
-    let short = (at..).zip(runs).filter(|(_, run)| is_short(run));
-    let short = short.filter_map(|(at, run)| {
-        part(phrase(run.text).into_iter().collect(), Vec::new(), at, std::slice::from_ref(run), SearchCondition::Always)
+    let short = (position..).zip(runs).filter(|(_, run)| is_short(run));
+    let short = short.filter_map(|(position, run)| {
+        part(phrase(run.text).into_iter().collect(), Vec::new(), position, std::slice::from_ref(run), SearchCondition::Always)
     });
     short.collect()
 }
@@ -106,14 +107,14 @@ fn amounts(normal: &str, share: f32) -> Vec<LiteralPart> {
     let texts: Vec<&str> = normal.split_whitespace().collect();
     let is_around = |c: char| AROUND.contains(c);
     let follows = |c: char| is_around(c) || AFTER.contains(c);
-    let counts = texts.iter().scan(0, |at, text| {
+    let counts = texts.iter().scan(0, |position, text| {
         let count = runs(text).count();
-        *at += count;
-        Some(*at - count)
+        *position += count;
+        Some(*position - count)
     });
-    let part = |(two, at): (&[&str], usize)| {
+    let part = |(two, position): (&[&str], usize)| {
         let [first, second] = [two[0].trim_start_matches(is_around), two[1].trim_end_matches(follows)];
-        let is_last = at + 2 == texts.len();
+        let is_last = position + 2 == texts.len();
         let others = amount(first, second).or_else(|| named_number(first, second, is_last))?;
         let terms = vec![exact(first).into_owned(), exact(second).into_owned()];
         Some(LiteralPart {
@@ -122,7 +123,7 @@ fn amounts(normal: &str, share: f32) -> Vec<LiteralPart> {
                 .map(|terms| TermPhrase { terms, prefix: false, folded: true })
                 .collect(),
             dates: Vec::new(),
-            at,
+            position,
             words: vec![plain_key(first), plain_key(second)],
             share: 2.0 * share,
             condition: SearchCondition::Always,
@@ -178,7 +179,7 @@ fn beginning(normal: &str, count: usize, share: f32) -> Option<LiteralPart> {
     is_long.then_some(LiteralPart {
         phrases,
         dates: Vec::new(),
-        at: count - 1,
+        position: count - 1,
         words: vec![word],
         share,
         condition: SearchCondition::Beginning(word),
@@ -214,11 +215,11 @@ fn dates(text: &str) -> (Vec<CalendarDate>, Vec<TermPhrase>) {
 fn dates_with_names(normal: &str, share: f32) -> Vec<LiteralPart> {
     let words: Vec<Run<'_>> = runs(normal).collect();
     let found = dates_in_words(&words).into_iter().take(PARTS_MAX);
-    let part = |DateInWords { at, length, dates }: DateInWords| LiteralPart {
+    let part = |DateInWords { position, length, dates }: DateInWords| LiteralPart {
         phrases: dates.iter().flat_map(|date| in_numbers(date, false)).map(written).collect(),
         dates,
-        at,
-        words: word_keys(&words[at..at + length]),
+        position,
+        words: word_keys(&words[position..position + length]),
         share: share * length as f32,
         condition: SearchCondition::Always,
     };
@@ -228,12 +229,12 @@ fn dates_with_names(normal: &str, share: f32) -> Vec<LiteralPart> {
 /// Returns the parts that are times of day. `share` is the share of one word.
 fn times_of_day(normal: &str, share: f32) -> Vec<LiteralPart> {
     let words: Vec<Run<'_>> = runs(normal).collect();
-    let parts = |TimeInWords { at, length, phrases, asian }: TimeInWords| {
-        let words = word_keys(words.get(at..at + length).unwrap_or_default());
+    let parts = |TimeInWords { position, length, phrases, asian }: TimeInWords| {
+        let words = word_keys(words.get(position..position + length).unwrap_or_default());
         let part = move |phrases| LiteralPart {
             phrases,
             dates: Vec::new(),
-            at,
+            position,
             words: words.clone(),
             share: share * length as f32,
             condition: SearchCondition::Time,
@@ -293,7 +294,7 @@ mod tests {
     fn a_date_with_its_month_in_words_is_searched_in_numbers() {
         let date = |query: &str| literal_parts(query).into_iter().find(|part| !part.dates.is_empty()).unwrap();
         let found = date("minutes of 3 March 2024");
-        assert_eq!((found.at, found.words.len(), (found.share * 5.0).round()), (2, 3, 3.0));
+        assert_eq!((found.position, found.words.len(), (found.share * 5.0).round()), (2, 3, 3.0));
         assert_eq!(found.dates, [CalendarDate { day: Some(3), month: 3, year: Some(2024) }]);
         assert!(found.phrases.contains(&written(vec!["2024".to_owned(), "03".to_owned(), "03".to_owned()])));
         assert_eq!(date("2024-03-03").dates, found.dates);
@@ -416,7 +417,7 @@ mod tests {
     fn an_emoji_beside_a_part_does_not_belong_to_it() {
         assert_eq!(parts("🎉2.3🎉 🎉"), [part(&["2 3", "v2 3"], 40)]);
         assert_eq!(parts("猫🐈"), [part(&["猫*"], 50)]);
-        assert_eq!(literal_parts("🎉 🎉2.3")[0].at, 2);
+        assert_eq!(literal_parts("🎉 🎉2.3")[0].position, 2);
         assert_eq!(parts("🎂"), [], "an emoji is a word");
     }
 
@@ -459,7 +460,7 @@ mod tests {
 
     #[test]
     fn parts_say_which_words_of_the_query_they_are() {
-        let positions: Vec<usize> = literal_parts("release 2.1.10 感冒 of espr").iter().map(|part| part.at).collect();
+        let positions: Vec<usize> = literal_parts("release 2.1.10 感冒 of espr").iter().map(|part| part.position).collect();
         assert_eq!(positions, [1, 4, 6]);
     }
 

@@ -34,7 +34,7 @@ const SHOWN_BYTES_MAX: usize = 64;
 /// The terms of a query, ready to be looked up.
 #[derive(Debug, Default)]
 pub struct TermMatcher {
-    whole: FxHashSet<String>,
+    words: FxHashSet<String>,
     beginnings: Vec<String>,
     /// The first letters of all of them.
     first_letters: FxHashSet<char>,
@@ -71,16 +71,16 @@ impl TermMatcher {
     /// Takes the terms of a query.
     pub fn new(terms: QueryTerms) -> Self {
         let first_letters = terms.terms.iter().filter_map(|term| term.text.chars().next()).collect();
-        let (beginnings, whole): (Vec<_>, Vec<_>) = terms.terms.into_iter().partition(|term| term.prefix);
+        let (beginnings, words): (Vec<_>, Vec<_>) = terms.terms.into_iter().partition(|term| term.prefix);
         Self {
             first_letters,
-            whole: whole.into_iter().map(|term| term.text).collect(),
+            words: words.into_iter().map(|term| term.text).collect(),
             beginnings: beginnings.into_iter().map(|term| term.text).collect(),
         }
     }
 
     fn has(&self, term: &str) -> bool {
-        self.whole.contains(truncate_term(term)) || self.has_prefix(term)
+        self.words.contains(truncate_term(term)) || self.has_prefix(term)
     }
 
     /// Whether a word may have one of the terms. The first letter rules most words out, and finding the other forms of a word
@@ -105,8 +105,10 @@ impl PassageWords {
         let mut words = Self { language, shown, characters, runs: Vec::new() };
         let mut open = None;
         let mut before = "";
-        for (at, grapheme) in visible_characters(passage).take_while(|(at, grapheme)| at + grapheme.len() <= MARKED_BYTES_MAX) {
-            let source = at..at + grapheme.len();
+        for (start, grapheme) in
+            visible_characters(passage).take_while(|(start, grapheme)| start + grapheme.len() <= MARKED_BYTES_MAX)
+        {
+            let source = start..start + grapheme.len();
             let last = std::mem::replace(&mut before, grapheme);
             let is_inner = |before: &str, mark: &str| is_within_word(before, mark, &passage[source.end..]);
             if is_inner(last, grapheme) {
@@ -171,9 +173,9 @@ impl PassageWords {
                 return;
             }
             // Letter and mark may have a composed form.
-            let whole: String = self.shown[last.shown.start..].chars().chain(part.chars()).nfkc().collect();
+            let composed: String = self.shown[last.shown.start..].chars().chain(part.chars()).nfkc().collect();
             self.shown.truncate(last.shown.start);
-            self.shown.push_str(&whole);
+            self.shown.push_str(&composed);
             (last.source.end, last.shown.end) = (end, self.shown.len());
         }
     }
@@ -198,7 +200,7 @@ impl PassageWords {
             if matches!(run.class, Class::Word | Class::Pictograph) {
                 continue;
             }
-            let pairs = characters.windows(2).filter(|pair| term_matcher.whole.contains(truncate_term(self.text(pair))));
+            let pairs = characters.windows(2).filter(|pair| term_matcher.words.contains(truncate_term(self.text(pair))));
             let alone = characters.chunks(1).filter(|character| term_matcher.has_prefix(self.text(character)));
             marks.extend(pairs.chain(alone).filter_map(source));
         }
@@ -211,14 +213,14 @@ impl PassageWords {
         let mut marks = Vec::new();
         for run in &self.runs {
             let characters = &self.characters[run.characters.clone()];
-            let Some(whole) = source(characters) else { continue };
-            let near: Vec<&Range<usize>> = pieces.iter().filter(|piece| overlap(piece, &whole)).collect();
+            let Some(word) = source(characters) else { continue };
+            let near: Vec<&Range<usize>> = pieces.iter().filter(|piece| overlap(piece, &word)).collect();
             let is_in_a_piece = |character: &&Character| near.iter().any(|piece| overlap(piece, &character.source));
             let inside = characters.iter().filter(is_in_a_piece);
             if run.class == Class::Unspaced {
                 marks.extend(inside.map(|character| character.source.clone()));
             } else if inside.count() * 2 >= characters.len() {
-                marks.push(whole);
+                marks.push(word);
             }
         }
         marks
@@ -319,12 +321,12 @@ mod tests {
     /// Returns the passage with brackets around its marks.
     fn bracketed(passage: &str, marks: &[Range<usize>]) -> String {
         let mut shown = String::new();
-        let mut reached = 0;
+        let mut end_of_last = 0;
         for mark in marks {
-            shown += &format!("{}[{}]", &passage[reached..mark.start], &passage[mark.clone()]);
-            reached = mark.end;
+            shown += &format!("{}[{}]", &passage[end_of_last..mark.start], &passage[mark.clone()]);
+            end_of_last = mark.end;
         }
-        shown + &passage[reached..]
+        shown + &passage[end_of_last..]
     }
 
     #[track_caller]
@@ -443,7 +445,8 @@ mod tests {
     #[test]
     fn a_word_is_marked_if_matched_pieces_cover_half_of_it() {
         let check = |passage: &str, pieces: &[&str], expect: &str| {
-            let pieces: Vec<_> = pieces.iter().map(|piece| passage.find(piece).map(|at| at..at + piece.len()).unwrap()).collect();
+            let pieces: Vec<_> =
+                pieces.iter().map(|piece| passage.find(piece).map(|start| start..start + piece.len()).unwrap()).collect();
             let marks = merge_marks(PassageWords::new(passage, None).find_pieces(&pieces));
             assert_eq!(bracketed(passage, &marks), expect);
         };
@@ -468,7 +471,7 @@ mod tests {
         #[test]
         fn marks_are_in_order_and_split_no_character(query in "\\PC{0,12}", passage in any::<String>()) {
             let bounds: HashSet<usize> =
-                passage.grapheme_indices(true).map(|(at, _)| at).chain([passage.len()]).collect();
+                passage.grapheme_indices(true).map(|(start, _)| start).chain([passage.len()]).collect();
             let marks = marks(&format!("{query} {passage}"), &passage);
             prop_assert!(marks.windows(2).all(|pair| pair[0].end < pair[1].start), "{:?}", marks);
             prop_assert!(marks.iter().all(|mark| mark.start < mark.end), "{:?}", marks);

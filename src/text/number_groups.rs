@@ -88,13 +88,13 @@ pub(super) fn other_version(text: &str, as_written: &TermPhrase) -> Option<TermP
 pub(super) fn grouped(text: &str) -> impl Iterator<Item = TermPhrase> {
     let text = if text.len() > 4 * GROUPS_MAX { "" } else { text };
     let digits = text.bytes().take_while(u8::is_ascii_digit).count();
-    let (whole, rest) = text.split_at(digits);
+    let (integer, rest) = text.split_at(digits);
     let decimals = rest.get(1..).filter(|decimals| !decimals.is_empty() && decimals.bytes().all(|byte| byte.is_ascii_digit()));
     let is_number = digits >= GROUPED_MIN && (rest.is_empty() || decimals.is_some());
     let with_decimals = |groups: Vec<String>| groups.into_iter().chain(decimals.map(ToOwned::to_owned)).collect::<Vec<_>>();
-    let thousands = is_number.then(|| with_decimals(groups_from_the_end(whole, 3).collect()));
+    let thousands = is_number.then(|| with_decimals(groups_from_the_end(integer, 3).collect()));
     let lakhs = (is_number && digits >= LAKHS_MIN).then(|| {
-        let (head, tail) = whole.split_at(digits - 3);
+        let (head, tail) = integer.split_at(digits - 3);
         with_decimals(groups_from_the_end(head, 2).chain([tail.to_owned()]).collect())
     });
     let is_code = text.len() >= CODE_MIN && text.bytes().all(|byte| byte.is_ascii_alphanumeric());
@@ -113,19 +113,19 @@ pub(super) fn ungrouped(text: &str) -> impl Iterator<Item = TermPhrase> {
     let groups: Vec<&str> = text.split(|c: char| !c.is_ascii_digit()).collect();
     let signs: Vec<&str> = text.split(|c: char| c.is_ascii_digit()).filter(|sign| !sign.is_empty()).collect();
     let decimals = groups.last().copied().filter(|last| (1..=2).contains(&last.len()));
-    let whole = &groups[..groups.len() - usize::from(decimals.is_some())];
-    let (between, before_decimals) = signs.split_at(whole.len().saturating_sub(1).min(signs.len()));
+    let integer = &groups[..groups.len() - usize::from(decimals.is_some())];
+    let (between, before_decimals) = signs.split_at(integer.len().saturating_sub(1).min(signs.len()));
     let first = between.first().copied().unwrap_or_default();
     let are_signs = THOUSANDS_SIGNS.contains(&first) && between.iter().all(|sign| *sign == first);
     let is_thousands = are_signs
         && !before_decimals.contains(&first)
-        && whole.len() > 1
-        && (1..=3).contains(&whole[0].len())
-        && (whole[1..].iter().all(|group| group.len() == 3) || are_lakhs(whole));
-    let whole = is_thousands.then(|| whole.concat());
-    let exact = whole.clone().map(|whole| std::iter::once(whole).chain(decimals.map(ToOwned::to_owned)).collect());
-    let rounded = whole.filter(|_| decimals.is_some_and(|decimals| decimals.bytes().all(|digit| digit == b'0')));
-    let variants: [Option<Vec<String>>; 2] = [exact, rounded.map(|whole| vec![whole])];
+        && integer.len() > 1
+        && (1..=3).contains(&integer[0].len())
+        && (integer[1..].iter().all(|group| group.len() == 3) || are_lakhs(integer));
+    let integer = is_thousands.then(|| integer.concat());
+    let exact = integer.clone().map(|integer| std::iter::once(integer).chain(decimals.map(ToOwned::to_owned)).collect());
+    let rounded = integer.filter(|_| decimals.is_some_and(|decimals| decimals.bytes().all(|digit| digit == b'0')));
+    let variants: [Option<Vec<String>>; 2] = [exact, rounded.map(|integer| vec![integer])];
     variants.into_iter().flatten().map(written)
 }
 
@@ -134,18 +134,18 @@ pub(super) fn ungrouped(text: &str) -> impl Iterator<Item = TermPhrase> {
 pub(super) fn dimensions(text: &str) -> Vec<TermPhrase> {
     let text = if text.len() > 4 * GROUPS_MAX { "" } else { text };
     let groups: Vec<&str> = text.split(['x', '×']).collect();
-    let is_last = |at: usize| at + 1 == groups.len();
-    let ends_in_digits = |(at, group): (usize, &&str)| {
+    let is_last = |index: usize| index + 1 == groups.len();
+    let ends_in_digits = |(index, group): (usize, &&str)| {
         let (starts, ends) = (group.starts_with(|c: char| c.is_ascii_digit()), group.ends_with(|c: char| c.is_ascii_digit()));
-        group.bytes().all(|byte| byte.is_ascii_alphanumeric()) && (starts || at == 0) && (ends || is_last(at))
+        group.bytes().all(|byte| byte.is_ascii_alphanumeric()) && (starts || index == 0) && (ends || is_last(index))
     };
     // "0x1f" is a number.
     if !(2..=DIMENSIONS_MAX).contains(&groups.len()) || groups[0] == "0" || !groups.iter().enumerate().all(ends_in_digits) {
         return Vec::new();
     }
-    let own = |groups: &[&str]| groups.iter().map(|group| (*group).to_owned()).collect::<Vec<_>>();
-    let with_letters = own(&groups.join(" x ").split(' ').collect::<Vec<_>>());
-    let mut variants = vec![vec![groups.join("x")], own(&groups), with_letters];
+    let owned = |groups: &[&str]| groups.iter().map(|group| (*group).to_owned()).collect::<Vec<_>>();
+    let with_letters = owned(&groups.join(" x ").split(' ').collect::<Vec<_>>());
+    let mut variants = vec![vec![groups.join("x")], owned(&groups), with_letters];
     // Not the way that it is written.
     variants.remove(usize::from(text.contains('×')));
     variants.into_iter().map(written).collect()

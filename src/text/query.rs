@@ -72,18 +72,18 @@ impl QueryText {
                 None => (None, 0),
             };
             // Anything that is not an operator is text, and so are marks around nothing.
-            let taken = (rest.len() - behind.len() + end).max(c.len_utf8());
+            let length = (rest.len() - behind.len() + end).max(c.len_utf8());
             match what {
                 Some(what) => read.add(what, negated),
                 None => {
-                    for c in rest[..taken].chars() {
+                    for c in rest[..length].chars() {
                         read.push(c, before);
                         before = Some(c);
                     }
                 }
             }
-            before = rest[..taken].chars().next_back();
-            rest = &rest[taken..];
+            before = rest[..length].chars().next_back();
+            rest = &rest[length..];
         }
         read
     }
@@ -175,10 +175,10 @@ impl Marks {
         }
         let from = open.len_utf8();
         let mut characters = text[from..].char_indices().peekable();
-        while let Some((at, c)) = characters.next() {
+        while let Some((offset, c)) = characters.next() {
             let mut within_word = || characters.peek().is_some_and(|(_, next)| is_spaced_letter(*next));
             if closing.contains(&c) && !(is_upright(c) && within_word()) {
-                return Some(Quote { inside: &text[from..from + at], bytes: from + at + c.len_utf8() });
+                return Some(Quote { inside: &text[from..from + offset], bytes: from + offset + c.len_utf8() });
             }
             if c == open && !is_upright(open) {
                 // If two marks open, the inner one is the one that is closed.
@@ -272,9 +272,9 @@ mod tests {
     #[test]
     fn options_of_commands_are_plain_text() {
         let query = "java -Xmx4g -jar app.jar -Dport=80 -well-known";
-        let mut asked = Vec::new();
+        let mut checked = Vec::new();
         let read = QueryText::parse(query, |word, has_value| {
-            asked.push((word.to_owned(), has_value));
+            checked.push((word.to_owned(), has_value));
             word != "jar" && word != "well"
         });
         assert_eq!(
@@ -282,7 +282,7 @@ mod tests {
             ("java -Xmx4g  app.jar -Dport=80 ", vec!["jar".into(), "well-known".into()])
         );
         let expect = [("Xmx4g", false), ("jar", false), ("Dport", true), ("well", false)];
-        assert_eq!(asked, expect.map(|(word, has_value)| (word.to_owned(), has_value)));
+        assert_eq!(checked, expect.map(|(word, has_value)| (word.to_owned(), has_value)));
     }
 
     #[test]

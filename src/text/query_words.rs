@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::ops::Range;
 
 use super::marks::{PassageWords, overlap};
-use super::misspelled::meant_words;
+use super::misspelled::corrections_of;
 use super::plain_words::{PlainWord, UNSPACED, plain_key, word_key};
 use super::runs::{Class, Run, is_spaced_letter, normalized, runs};
 use super::variants::other_forms;
@@ -42,23 +42,23 @@ pub fn query_words(
         let Some(source) = source() else { return };
         let own_tokens: Vec<u32> = overlapping(pieces, &source).map(|(id, _)| *id).collect();
         let is_small_number = word.text.len() <= SMALL_NUMBER_MAX && word.text.bytes().all(|byte| byte.is_ascii_digit());
-        let own = word.word();
+        let counted = word.word();
         if word.is_inner {
             // Within a word that the vocabulary has, other words mean something else.
-            let is_part = is_known(own.key) && !within_known;
+            let is_part = is_known(counted.key) && !within_known;
             let forms = if is_part && words.len() < WITH_FORMS_MAX { forms(class, &word) } else { Vec::new() };
-            let inner = QueryWord { word: own, forms, meant: Vec::new(), tokens: own_tokens, is_small_number };
+            let inner = QueryWord { word: counted, forms, corrections: Vec::new(), tokens: own_tokens, is_small_number };
             return words.extend(is_part.then_some(inner));
         }
         let forms = if words.len() < WITH_FORMS_MAX { forms(class, &word) } else { Vec::new() };
-        within_known = is_known(own.key) || forms.iter().any(|form| is_known(*form));
+        within_known = is_known(counted.key) || forms.iter().any(|form| is_known(*form));
         let parts = parts_of(class, &word, &is_known);
         // Two parts are a compound.
-        let may_be_misspelled = misspelled < MISSPELLED_MAX && parts.len() < 2 && !is_known(own.key);
-        let meant = if may_be_misspelled { meant_words(class, &word.text, &is_known, &tokens) } else { Vec::new() };
+        let may_be_misspelled = misspelled < MISSPELLED_MAX && parts.len() < 2 && !is_known(counted.key);
+        let corrections = if may_be_misspelled { corrections_of(class, &word.text, &is_known, &tokens) } else { Vec::new() };
         misspelled += usize::from(may_be_misspelled);
-        let of = |word, forms, meant| QueryWord { word, forms, meant, tokens: own_tokens.clone(), is_small_number };
-        words.push(of(own, forms, meant));
+        let of = |word, forms, corrections| QueryWord { word, forms, corrections, tokens: own_tokens.clone(), is_small_number };
+        words.push(of(counted, forms, corrections));
         words.extend(parts.into_iter().map(|part| of(part.into(), Vec::new(), Vec::new())));
     });
     words
@@ -112,19 +112,21 @@ pub fn dependent_tokens(text: &str, pieces: &[(u32, Range<usize>)], is_known: im
     let (mut found, mut others) = (BTreeMap::new(), HashSet::new());
     PassageWords::new(text, None).for_each_word(|class, word, source| {
         let Some(source) = source() else { return };
-        let own: Vec<&(u32, Range<usize>)> = overlapping(pieces, &source).collect();
-        let first = own.first().map_or("", |(_, range)| text.get(range.clone()).unwrap_or_default().trim());
+        let tokens_of_word: Vec<&(u32, Range<usize>)> = overlapping(pieces, &source).collect();
+        let first = tokens_of_word.first().map_or("", |(_, range)| text.get(range.clone()).unwrap_or_default().trim());
         let is_group = is_group(text, &source);
         let (dependent, shorter) = match class {
-            Class::Word if is_group || word.text.contains(char::is_numeric) && own.len() > 1 => (own.len(), None),
-            Class::Word if own.len() == 1 && is_short(&word.text) => (1, None),
-            Class::Word if own.len() > 1 && is_short(first) && parts_of(class, &word, &is_known).is_empty() => {
+            Class::Word if is_group || word.text.contains(char::is_numeric) && tokens_of_word.len() > 1 => {
+                (tokens_of_word.len(), None)
+            }
+            Class::Word if tokens_of_word.len() == 1 && is_short(&word.text) => (1, None),
+            Class::Word if tokens_of_word.len() > 1 && is_short(first) && parts_of(class, &word, &is_known).is_empty() => {
                 (1, Some(plain_key(&normalized(first))))
             }
             _ => (0, None),
         };
-        for (at, (token, _)) in own.into_iter().enumerate() {
-            let dependent = (at < dependent).then(|| DependentToken { token: *token, word: word.key(), shorter, is_group });
+        for (index, (token, _)) in tokens_of_word.into_iter().enumerate() {
+            let dependent = (index < dependent).then(|| DependentToken { token: *token, word: word.key(), shorter, is_group });
             match dependent {
                 Some(dependent) if *found.entry(*token).or_insert_with(|| dependent.clone()) == dependent => (),
                 _ => drop(others.insert(*token)),
@@ -141,13 +143,13 @@ fn is_short(word: &str) -> bool {
 
 /// Whether a word is a group of a number of several: there is a digit beyond one sign before or after it.
 fn is_group(text: &str, word: &Range<usize>) -> bool {
-    let own = text.get(word.clone()).unwrap_or_default();
+    let word_text = text.get(word.clone()).unwrap_or_default();
     let is_beyond = |mut beside: [Option<char>; 2]| {
         let [sign, digit] = &mut beside;
         sign.take().is_some_and(|sign| sign.is_ascii_punctuation()) && digit.take().is_some_and(char::is_numeric)
     };
     let (mut before, mut after) = (text[..word.start].chars().rev(), text[word.end..].chars());
-    own.contains(char::is_numeric) && (is_beyond([before.next(), before.next()]) || is_beyond([after.next(), after.next()]))
+    word_text.contains(char::is_numeric) && (is_beyond([before.next(), before.next()]) || is_beyond([after.next(), after.next()]))
 }
 
 /// Returns the tokens that overlap a word.

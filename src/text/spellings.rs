@@ -37,56 +37,56 @@ pub fn spellings(query: &str, language: Option<Language>) -> Vec<LiteralPart> {
         return Vec::new();
     }
     let share = 1.0 / words.len().max(1) as f32;
-    let part = |at, own: &[Run<'_>], phrases: Vec<TermPhrase>, condition| {
-        let words = own.iter().map(|word| plain_key(word.text)).collect();
+    let part = |position, part_words: &[Run<'_>], phrases: Vec<TermPhrase>, condition| {
+        let words = part_words.iter().map(|word| plain_key(word.text)).collect();
         (!phrases.is_empty()).then_some(LiteralPart {
             phrases,
             dates: Vec::new(),
-            at,
+            position,
             words,
-            share: share * own.len() as f32,
+            share: share * part_words.len() as f32,
             condition,
         })
     };
     let mut parts = Vec::new();
-    for at in 0..words.len() {
+    for position in 0..words.len() {
         for count in 2..=JOINED_MAX {
-            let Some(together) = words.get(at..at + count).filter(|words| are_joinable(words)) else { break };
+            let Some(together) = words.get(position..position + count).filter(|words| are_joinable(words)) else { break };
             let joined: String = together.iter().map(|word| word.text).collect();
-            parts.extend(part(at, together, vec![single(&joined)], SearchCondition::Joined(plain_key(&joined))));
+            parts.extend(part(position, together, vec![single(&joined)], SearchCondition::Joined(plain_key(&joined))));
         }
-        for together in INITIALS.filter_map(|count| words.get(at..at + count)) {
+        for together in INITIALS.filter_map(|count| words.get(position..position + count)) {
             let Some(initials) = initials(together) else { continue };
-            parts.extend(part(at, together, vec![single(&initials)], SearchCondition::Initials(plain_key(&initials))));
+            parts.extend(part(position, together, vec![single(&initials)], SearchCondition::Initials(plain_key(&initials))));
         }
     }
-    for (at, word) in words.iter().enumerate().filter(|(_, word)| word.class == Class::Unspaced) {
+    for (position, word) in words.iter().enumerate().filter(|(_, word)| word.class == Class::Unspaced) {
         for form in other_forms(word.text) {
             let condition = SearchCondition::OtherForm(keys(&plain_words(&form)));
-            parts.extend(part(at, std::slice::from_ref(word), unspaced(&form).into_iter().collect(), condition));
+            parts.extend(part(position, std::slice::from_ref(word), unspaced(&form).into_iter().collect(), condition));
         }
     }
     let cased: Vec<Run<'_>> = runs(query).take(QUERY_WORDS_MAX + 1).collect();
     let stemmer = language.and_then(stemmer);
-    for (at, word) in words.iter().enumerate().filter(|(_, word)| is_word(word)) {
-        let own = std::slice::from_ref(word);
+    for (position, word) in words.iter().enumerate().filter(|(_, word)| is_word(word)) {
+        let part_words = std::slice::from_ref(word);
         let mut others: Vec<TermPhrase> =
             forms(truncate_term(word.text), stemmer.as_ref()).into_iter().map(TermPhrase::single_word).collect();
         others.extend(with_umlauts(truncate_term(word.text)).map(|word| single(&word)));
         if others.len() > 1 {
-            parts.extend(part(at, own, others, SearchCondition::Unfound(plain_key(word.text))));
+            parts.extend(part(position, part_words, others, SearchCondition::Unfound(plain_key(word.text))));
         }
         // Normalizing may have joined or removed words.
-        let cased = cased.get(at).filter(|_| cased.len() == words.len()).map_or("", |run| run.text);
+        let cased = cased.get(position).filter(|_| cased.len() == words.len()).map_or("", |run| run.text);
         let (phrases, keys) = splits(word.text, cased).into_iter().map(|terms| (phrase(&terms), keys(&terms))).unzip();
-        parts.extend(part(at, own, phrases, SearchCondition::Split { word: plain_key(word.text), words: keys }));
+        parts.extend(part(position, part_words, phrases, SearchCondition::Split { word: plain_key(word.text), words: keys }));
     }
     parts
 }
 
 /// Returns the ways to split a word: where its case changes in `cased`, into its letters, and into any two parts.
 fn splits(word: &str, cased: &str) -> Vec<Vec<String>> {
-    let characters: Vec<usize> = word.char_indices().map(|(at, _)| at).collect();
+    let characters: Vec<usize> = word.char_indices().map(|(position, _)| position).collect();
     if !SPLIT_CHARS.contains(&characters.len()) {
         return Vec::new();
     }
@@ -99,8 +99,8 @@ fn splits(word: &str, cased: &str) -> Vec<Vec<String>> {
     if characters.len() <= letters_max && word.bytes().all(|byte| byte.is_ascii_alphabetic()) {
         splits.push(word.chars().map(String::from).collect());
     }
-    let begins_word = |at: &&usize| word[**at..].starts_with(|c| class(c).is_some());
-    let parts = characters.iter().skip(1).filter(begins_word).map(|at| word.split_at(*at));
+    let begins_word = |position: &&usize| word[**position..].starts_with(|c| class(c).is_some());
+    let parts = characters.iter().skip(1).filter(begins_word).map(|position| word.split_at(*position));
     splits.extend(parts.filter(|(a, b)| !is_within_number(a, b)).map(|(a, b)| vec![a.to_owned(), b.to_owned()]));
     splits
 }
@@ -127,7 +127,7 @@ fn camel_case(word: &str) -> Vec<&str> {
     let letters = word.as_bytes();
     let changes = letters.windows(2).enumerate().filter(|(_, pair)| pair[0].is_ascii_lowercase() && pair[1].is_ascii_uppercase());
     let mut from = 0;
-    let ends = changes.map(|(at, _)| at + 1).chain([word.len()]);
+    let ends = changes.map(|(position, _)| position + 1).chain([word.len()]);
     ends.map(|end| &word[std::mem::replace(&mut from, end)..end]).collect()
 }
 
@@ -158,9 +158,9 @@ fn with_umlauts(word: &str) -> Option<String> {
 }
 
 /// Returns the umlaut whose two letters begin at this byte.
-fn umlaut_at(word: &str, at: usize) -> Option<&'static str> {
-    let (_, umlaut) = UMLAUTS.iter().find(|(letters, _)| word[at..].starts_with(letters))?;
-    let is_vowel = word[at..].starts_with("ue") && word[..at].ends_with(['a', 'e', 'q']);
+fn umlaut_at(word: &str, position: usize) -> Option<&'static str> {
+    let (_, umlaut) = UMLAUTS.iter().find(|(letters, _)| word[position..].starts_with(letters))?;
+    let is_vowel = word[position..].starts_with("ue") && word[..position].ends_with(['a', 'e', 'q']);
     (!is_vowel).then_some(umlaut)
 }
 
@@ -174,11 +174,12 @@ pub fn as_typed(typed: &str, read: &str, parts: impl IntoIterator<Item = Literal
         return Vec::new();
     }
     let pairs = runs(&normal).zip(runs(&read)).enumerate().filter(|(_, (typed, read))| typed.text != read.text);
-    let changed: Vec<(usize, &str, u32)> = pairs.map(|(at, (typed, read))| (at, typed.text, plain_key(read.text))).collect();
-    let whole = |(at, typed, read): &(usize, &str, u32)| LiteralPart {
+    let changed: Vec<(usize, &str, u32)> =
+        pairs.map(|(position, (typed, read))| (position, typed.text, plain_key(read.text))).collect();
+    let whole = |(position, typed, read): &(usize, &str, u32)| LiteralPart {
         phrases: vec![single(typed)],
         dates: Vec::new(),
-        at: *at,
+        position: *position,
         words: vec![*read],
         share: 1.0 / count as f32,
         condition: SearchCondition::Joined(plain_key(typed)),
@@ -340,7 +341,7 @@ mod tests {
         let expect = LiteralPart {
             phrases: vec![single("loeffel")],
             dates: Vec::new(),
-            at: 1,
+            position: 1,
             words: vec![plain_key("löffel")],
             share: 1.0 / 3.0,
             condition: SearchCondition::Joined(plain_key("loeffel")),
@@ -363,7 +364,7 @@ mod tests {
     fn parts_say_which_words_of_the_query_they_are() {
         let parts = spellings("nova smart phone", None);
         let found = parts.iter().find(|part| part.phrases == [single("smartphone")]).unwrap();
-        assert_eq!((found.at, (found.share * 3.0).round()), (1, 2.0));
+        assert_eq!((found.position, (found.share * 3.0).round()), (1, 2.0));
     }
 
     #[test]

@@ -17,7 +17,7 @@ const HALF: u8 = 12;
 /// A time in the words of a query.
 pub(super) struct TimeInWords {
     /// Position of its first word, and number of its words.
-    pub(super) at: usize,
+    pub(super) position: usize,
     pub(super) length: usize,
     /// The ways to write it, and those of some languages of Asia.
     pub(super) phrases: Vec<TermPhrase>,
@@ -38,21 +38,22 @@ enum Mark {
 
 /// Finds the times in a normalized query.
 pub(super) fn times(normal: &str) -> Vec<TimeInWords> {
-    let place = |time, at, length| TimeInWords { at, length, phrases: notations(time), asian: asian_notations(time) };
+    let in_words =
+        |time, position, length| TimeInWords { position, length, phrases: notations(time), asian: asian_notations(time) };
     let mut found: Vec<TimeInWords> = Vec::new();
     for (time, range) in asian_times(normal).into_iter().take(TIMES_MAX) {
-        let (at, length) = runs_within(normal, &range);
-        found.push(place(time, at, length));
+        let (position, length) = runs_within(normal, &range);
+        found.push(in_words(time, position, length));
     }
     let texts: Vec<&str> = normal.split_whitespace().collect();
     let count = |texts: &[&str]| texts.iter().map(|text| runs(text).count()).sum::<usize>();
-    for (index, (time, taken)) in (0..texts.len()).filter_map(|index| Some((index, time(&texts[index..])?))) {
+    for (index, (time, length_in_texts)) in (0..texts.len()).filter_map(|index| Some((index, time(&texts[index..])?))) {
         if found.len() == TIMES_MAX {
             break;
         }
-        let (at, length) = (count(&texts[..index]), count(&texts[index..index + taken]));
-        if !found.iter().any(|other| other.at < at + length && at < other.at + other.length) {
-            found.push(place(time, at, length));
+        let (position, length) = (count(&texts[..index]), count(&texts[index..index + length_in_texts]));
+        if !found.iter().any(|other| other.position < position + length && position < other.position + other.length) {
+            found.push(in_words(time, position, length));
         }
     }
     found
@@ -62,8 +63,8 @@ pub(super) fn times(normal: &str) -> Vec<TimeInWords> {
 fn runs_within(normal: &str, range: &Range<usize>) -> (usize, usize) {
     let start = |text: &str| text.as_ptr() as usize - normal.as_ptr() as usize;
     let is_within = |run: &Run<'_>| range.start <= start(run.text) && start(run.text) + run.text.len() <= range.end;
-    let at = runs(normal).take_while(|run| !is_within(run)).count();
-    (at, runs(normal).skip(at).take_while(is_within).count())
+    let position = runs(normal).take_while(|run| !is_within(run)).count();
+    (position, runs(normal).skip(position).take_while(is_within).count())
 }
 
 /// Returns the hour and minute with which some texts begin, and the number of texts that it takes.
@@ -75,7 +76,7 @@ fn time(texts: &[&str]) -> Option<([u8; 2], usize)> {
     let digits = sign.and_then(|_| rest.get(1..3)).filter(|digits| digits.bytes().all(|digit| digit.is_ascii_digit()));
     let minute: Option<u8> = digits.and_then(|digits| digits.parse().ok());
     let rest = if minute.is_some() { &rest[3..] } else { rest };
-    let (mark, taken) = match rest {
+    let (mark, length_in_texts) = match rest {
         "" => (1..=2).find_map(|count| Some((mark(&texts.get(1..=count)?.concat())?, count + 1))).unwrap_or((Mark::Nothing, 1)),
         _ => (mark(rest)?, 1),
     };
@@ -91,7 +92,7 @@ fn time(texts: &[&str]) -> Option<([u8; 2], usize)> {
         _ => hour,
     };
     let minute = minute.unwrap_or_default();
-    (is_time && hour < 2 * HALF && minute < 60).then_some(([hour, minute], taken))
+    (is_time && hour < 2 * HALF && minute < 60).then_some(([hour, minute], length_in_texts))
 }
 
 fn mark(text: &str) -> Option<Mark> {
@@ -180,14 +181,14 @@ mod tests {
         for query in ["下午6点", "午後 6 時", "오후 6시에", "6 مساءً", "18.00 น.", "6โมงเย็น"] {
             assert_eq!(notations_of(query), evening, "{query}");
         }
-        let place = |query: &str| times(query).iter().map(|time| (time.at, time.length)).collect::<Vec<_>>();
-        assert_eq!(place("train 下午6点"), [(1, 3)]);
-        assert_eq!(place("明天下午6点开会"), [(1, 1)], "the other words are not only of the time");
+        let in_words = |query: &str| times(query).iter().map(|time| (time.position, time.length)).collect::<Vec<_>>();
+        assert_eq!(in_words("train 下午6点"), [(1, 3)]);
+        assert_eq!(in_words("明天下午6点开会"), [(1, 1)], "the other words are not only of the time");
     }
 
     #[test]
     fn a_time_says_which_words_of_the_query_it_is() {
         let found = times("the train at 6:30 p.m. please");
-        assert_eq!(found.iter().map(|time| (time.at, time.length)).collect::<Vec<_>>(), [(3, 4)]);
+        assert_eq!(found.iter().map(|time| (time.position, time.length)).collect::<Vec<_>>(), [(3, 4)]);
     }
 }

@@ -27,8 +27,8 @@ static FORMS_OF: LazyLock<FxHashMap<char, Vec<Forms>>> = LazyLock::new(|| {
         let mut characters = line.chars();
         let Some((traditional, simplified)) = characters.next().zip(characters.next()) else { continue };
         let forms = [traditional, simplified, characters.next().unwrap_or(traditional)];
-        for (at, character) in forms.iter().enumerate() {
-            if !forms[..at].contains(character) {
+        for (index, character) in forms.iter().enumerate() {
+            if !forms[..index].contains(character) {
                 forms_of.entry(*character).or_default().push(forms);
             }
         }
@@ -79,7 +79,7 @@ pub(super) fn simplified(text: &str) -> Option<String> {
 /// Returns how a character is written in the writing at this position of `Forms`: itself, if it has no other form there.
 fn written(c: char, writing: usize) -> Vec<char> {
     let forms = FORMS_OF.get(&c).map_or(&[][..], Vec::as_slice);
-    let has_elsewhere = |forms: &&Forms| forms.iter().enumerate().any(|(at, own)| at != writing && *own == c);
+    let has_elsewhere = |forms: &&Forms| forms.iter().enumerate().any(|(index, form)| index != writing && *form == c);
     let mut written: Vec<char> = Vec::new();
     for forms in forms.iter().filter(has_elsewhere) {
         if !written.contains(&forms[writing]) {
@@ -93,9 +93,9 @@ fn written(c: char, writing: usize) -> Vec<char> {
 fn other_kana(word: &str) -> Option<String> {
     let first = word.chars().next()?;
     let both = [(HIRAGANA, KATAKANA), (KATAKANA, HIRAGANA)];
-    let (own, other) = both.into_iter().find(|(own, _)| own.contains(&first))?;
-    let written = |c: char| match own.contains(&c) {
-        true => char::from_u32(u32::from(c) - u32::from(*own.start()) + u32::from(*other.start())),
+    let (range, other) = both.into_iter().find(|(range, _)| range.contains(&first))?;
+    let written = |c: char| match range.contains(&c) {
+        true => char::from_u32(u32::from(c) - u32::from(*range.start()) + u32::from(*other.start())),
         false => (c == 'ー').then_some(c),
     };
     if word.chars().nth(1).is_some() { word.chars().map(written).collect() } else { None }

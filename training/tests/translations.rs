@@ -43,8 +43,11 @@ fn words_of_two_languages_match_through_english() {
     for (passage, text) in [(1, "La maison est vieille"), (2, "Le bateau est vieux"), (3, "Un arbre")] {
         index.insert(PassageId(passage), &word_counts(text, |word| table.has(word)), &table);
     }
-    let found =
-        index.nearest(&index.scores(&query_words("Wo ist das Boot?", &[], |word| table.has(word)), None, &table), 3, |_| true);
+    let found = index.nearest(
+        &index.scores(&query_words("Wo ist das Boot?", &[], |word| table.has(word), |_| 0), None, &table),
+        3,
+        |_| true,
+    );
     assert_eq!(found.first().map(|(passage, _)| *passage), Some(PassageId(2)), "{found:?}");
 }
 

@@ -44,15 +44,15 @@ impl Found {
 impl WordIndex {
     /// Finds the words of the collection that a word of the question represents.
     pub(super) fn expansion(&self, query_word: &QueryWord, translations: &Translations) -> Expansion {
-        let QueryWord { word, forms, meant, .. } = query_word;
+        let QueryWord { word, forms, corrections, .. } = query_word;
         let mut found = Found::default();
         let known = std::iter::once(&word.key).chain(forms).find(|form| translations.has(**form));
         if let Some(known) = known {
             self.add_meanings(*known, 1.0, translations, &mut found);
         }
-        let own = self.posting_of(word.key);
-        if let (Some(own), true) = (own, found.entries.is_empty() || known != Some(&word.key)) {
-            found.expected += self.frequency(own) as f32;
+        let posting = self.posting_of(word.key);
+        if let (Some(posting), true) = (posting, found.entries.is_empty() || known != Some(&word.key)) {
+            found.expected += self.frequency(posting) as f32;
         }
         // A passage with an unknown form of a known word also counts the known word.
         let is_searched = |form: &&u32| known != Some(&word.key) || translations.has(**form);
@@ -62,12 +62,12 @@ impl WordIndex {
         }
         let is_translated = |word| translations.has(word);
         let is_found = found.words().iter().any(|(_, same)| *same >= PROBABLY);
-        let typed = Typed { word: *word, own, is_translated: known.is_some(), is_found };
+        let typed = Typed { word: *word, posting, is_translated: known.is_some(), is_found };
         let of_posting = |posting_id: u32| is_translated(self.postings[posting_id as usize].word);
         let Sounding { words: sounding, mut is_misspelled } = sounding(&self.sounds, &typed, |id| self.exists(id), of_posting);
-        let is_new = own.is_none() && known.is_none();
+        let is_new = posting.is_none() && known.is_none();
         let is_name = is_new && sounding.values().any(|same| *same >= NAME_MIN);
-        let is_another = |(id, same): (&u32, &f32)| *same >= NAME_MIN && !meant.contains(&self.postings[*id as usize].word);
+        let is_another = |(id, same): (&u32, &f32)| *same >= NAME_MIN && !corrections.contains(&self.postings[*id as usize].word);
         let may_mean = is_new && (is_misspelled || !sounding.iter().any(is_another));
         for (posting_id, same) in sounding {
             found.push(posting_id, same);
@@ -75,11 +75,11 @@ impl WordIndex {
         }
         if may_mean {
             let before = found.entries.len();
-            meant.iter().for_each(|meant| self.add_meanings(*meant, MISSPELLED, translations, &mut found));
+            corrections.iter().for_each(|correction| self.add_meanings(*correction, MISSPELLED, translations, &mut found));
             is_misspelled |= found.entries.len() > before;
         }
-        if let Some(own) = own {
-            found.push(own, 1.0);
+        if let Some(posting) = posting {
+            found.push(posting, 1.0);
         }
         let words: Vec<(u32, f32)> = found.words().into_iter().filter(|(_, same)| *same >= SAME_MIN).collect();
         let (all, having) = (self.len() as f32, found.expected.min(self.len() as f32));

@@ -49,7 +49,7 @@ pub(super) struct LiteralMatches {
 #[derive(Debug)]
 struct Part {
     /// The position of its first word in the query.
-    at: usize,
+    position: usize,
     /// The numbers of its words.
     words: Vec<u32>,
     /// Its share of the query's words, by their count.
@@ -93,7 +93,7 @@ impl LiteralMatches {
     /// parts. If several parts begin with the same word, only one counts.
     pub(super) fn raise(&self, share: f32, shares: &[f32], passage: PassageId) -> f32 {
         let (mut minimum, mut added, mut missing, mut from) = (0.0, 0.0, 0.0, 0);
-        for same_word in self.parts.chunk_by(|a, b| a.at == b.at) {
+        for same_word in self.parts.chunk_by(|a, b| a.position == b.position) {
             let weighed = same_word.iter().zip(shares[from..].iter().copied());
             let (found, absent): (Vec<_>, Vec<_>) = weighed.partition(|(part, _)| part.found.contains(passage));
             if found.is_empty() {
@@ -192,9 +192,19 @@ impl Plan<'_> {
             let is_number = part.condition == SearchCondition::Number;
             let is_code = part.phrases.iter().flat_map(|phrase| &phrase.terms).any(|term| term.contains(char::is_numeric));
             let is_whole = is_code || !matches!(part.condition, SearchCondition::Beginning(_));
-            matches.parts.push(Part { at: part.at, words, share, minimum, gain, is_uncounted, is_number, is_whole, found });
+            matches.parts.push(Part {
+                position: part.position,
+                words,
+                share,
+                minimum,
+                gain,
+                is_uncounted,
+                is_number,
+                is_whole,
+                found,
+            });
         }
-        matches.parts.sort_by_key(|part| part.at);
+        matches.parts.sort_by_key(|part| part.position);
         Ok(matches)
     }
 }
@@ -228,7 +238,7 @@ fn searched_phrases(part: &LiteralPart, words: &WordIndex, translations: &Transl
         SearchCondition::Always | SearchCondition::Number => {
             let dates = part.dates.iter().flat_map(|date| date_in_words(date, |all| words.has_together(all)));
             // Dates and amounts have many ways, and a passage that has one has all of its words.
-            let may_be_found = |(at, phrase): &(usize, &TermPhrase)| *at == 0 || words.has_together(&keys(phrase));
+            let may_be_found = |(index, phrase): &(usize, &TermPhrase)| *index == 0 || words.has_together(&keys(phrase));
             let phrases = part.phrases.iter().enumerate().filter(may_be_found).map(|(_, phrase)| phrase.clone());
             return phrases.chain(dates).collect();
         }
@@ -259,10 +269,10 @@ fn searched_phrases(part: &LiteralPart, words: &WordIndex, translations: &Transl
 /// have them elsewhere, unless `keeps_short`: in scripts without spaces, all terms are short.
 fn query_terms(phrase: TermPhrase, keeps_short: bool) -> impl Iterator<Item = QueryTerm> {
     let last = phrase.terms.len() - 1;
-    let prefix = move |at: usize| phrase.prefix && at == last;
+    let prefix = move |index: usize| phrase.prefix && index == last;
     let is_marked = move |text: &str| last == 0 || keeps_short || text.chars().nth(MARKED_CHARS_MIN - 1).is_some();
     let terms = phrase.terms.into_iter().enumerate().filter(move |(_, text)| is_marked(text));
-    terms.map(move |(at, text)| QueryTerm { text, prefix: prefix(at) })
+    terms.map(move |(index, text)| QueryTerm { text, prefix: prefix(index) })
 }
 
 #[cfg(test)]
@@ -271,9 +281,19 @@ mod tests {
 
     const PASSAGE: PassageId = PassageId(7);
 
-    fn part(at: usize, is_uncounted: bool, gain: f32) -> Part {
+    fn part(position: usize, is_uncounted: bool, gain: f32) -> Part {
         let found = Arc::new([PASSAGE].into_iter().collect());
-        Part { at, words: Vec::new(), share: 0.5, minimum: 0.8, gain, is_uncounted, is_number: false, is_whole: true, found }
+        Part {
+            position,
+            words: Vec::new(),
+            share: 0.5,
+            minimum: 0.8,
+            gain,
+            is_uncounted,
+            is_number: false,
+            is_whole: true,
+            found,
+        }
     }
 
     fn raised(share: f32, parts: Vec<Part>) -> f32 {

@@ -99,16 +99,16 @@ impl<'a> Marking<'a> {
 
 /// Whether all pieces of a mark are among `light`.
 fn is_covered<'a>(mark: &Range<usize>, light: &[Range<usize>], pieces: impl Iterator<Item = &'a Range<usize>>) -> bool {
-    let mut own = pieces.filter(|piece| overlap(piece, mark)).peekable();
-    own.peek().is_some() && own.all(|piece| light.contains(piece))
+    let mut covered_pieces = pieces.filter(|piece| overlap(piece, mark)).peekable();
+    covered_pieces.peek().is_some() && covered_pieces.all(|piece| light.contains(piece))
 }
 
 /// Converts sorted ranges of bytes to marks, which count characters (Unicode code points).
 fn in_characters(text: &str, marks: &[Range<usize>]) -> Vec<PassageMark> {
-    let (mut reached, mut count) = (0, 0);
-    let mut character = |at: usize| {
-        count += text.get(reached..at).map_or(0, |between| between.chars().count());
-        reached = at;
+    let (mut counted_to, mut count) = (0, 0);
+    let mut character = |position: usize| {
+        count += text.get(counted_to..position).map_or(0, |between| between.chars().count());
+        counted_to = position;
         count
     };
     marks.iter().map(|mark| PassageMark { start: character(mark.start), end: character(mark.end) }).collect()

@@ -70,11 +70,11 @@ fn has_option(collection: &OpenCollection, word: &str) -> Result<bool, Error> {
 
 /// Whether a text has a word after a minus, spelled in the same way.
 fn is_option_of(text: &str, word: &str) -> bool {
-    text.match_indices(word).any(|(at, _)| {
-        let mut before = text[..at].chars().rev();
+    text.match_indices(word).any(|(start, _)| {
+        let mut before = text[..start].chars().rev();
         let is_after_minus =
             before.next().is_some_and(is_minus) && before.next().is_none_or(|c| !c.is_alphanumeric() && !is_minus(c));
-        is_after_minus && !text[at + word.len()..].starts_with(char::is_alphanumeric)
+        is_after_minus && !text[start + word.len()..].starts_with(char::is_alphanumeric)
     })
 }
 

@@ -152,7 +152,7 @@ impl ResolvedQuery {
     /// Reads what mode `full` needs of a query in addition to its embedding and terms.
     fn read_words(&mut self, query: &QueryText, language: Option<Language>, embedder: &Embedder) -> Result<(), Error> {
         // The model does not read more, either.
-        let [whole, topic] = [&query.text, query.topic()].map(|text| &text[..text.floor_char_boundary(MARKED_BYTES_MAX)]);
+        let [query_text, topic] = [&query.text, query.topic()].map(|text| &text[..text.floor_char_boundary(MARKED_BYTES_MAX)]);
         let respelled = respelled(topic, embedder);
         let read = respelled.as_deref().unwrap_or(topic);
         let pieces = embedder.pieces(read)?;
@@ -164,7 +164,7 @@ impl ResolvedQuery {
         self.literal_parts = literal_parts(read);
         self.words_typed = count_words(read);
         if self.words_typed <= TITLE_WORDS_MAX {
-            self.plain_titles = [whole, topic].map(plain_title).into();
+            self.plain_titles = [query_text, topic].map(plain_title).into();
             self.plain_titles.dedup();
             self.plain_titles.retain(|title| !title.is_empty());
         }
