@@ -118,7 +118,8 @@ export class Connection {
         const busy = (error.status === 429 || error.status === 503) && error.retryAfterS !== undefined;
         if (left <= 0 || !call.repeatable || !(busy || error.code === "unreachable")) throw error;
         lost ||= error.code === "unreachable";
-        const wanted = Math.max((error.retryAfterS ?? 0) * 1000, waitMs * (0.5 + Math.random()));
+        // Many clients may have to wait for the same time. If they all came back at once, most would be refused again.
+        const wanted = (error.retryAfterS ?? 0) * 1000 + waitMs * (0.5 + Math.random());
         await this.pause(Math.min(wanted, RETRY_WAIT_MAX_MS));
       }
     }

@@ -150,7 +150,8 @@ class Attempts:
         busy = error.status in (429, 503) and error.retry_after_s is not None
         if self.left == 0 or not self.call.repeatable or not (busy or error.code == "unreachable"):
             return None
-        wait_s = max(error.retry_after_s or 0.0, self.wait_s * random.uniform(0.5, 1.5))
+        # Many clients may have to wait for the same time. If they all came back at once, most would be refused again.
+        wait_s = (error.retry_after_s or 0.0) + self.wait_s * random.uniform(0.5, 1.5)
         self.left, self.wait_s = self.left - 1, self.wait_s * 2
         self.lost |= error.code == "unreachable"
         return min(wait_s, RETRY_WAIT_MAX_S)
