@@ -253,7 +253,7 @@ codes! {
         "Wait as long as `Retry-After` says. Send fewer, larger requests.");
     /// The request, or the arrival of its body, took longer than the server allows.
     RequestTimeout = ("request_timeout", 503, Capacity,
-        "the request took longer than 30 s (request_timeout_s); its writes may still be stored",
+        "the request took longer than 30 s (request_timeout_s); its writes so far stay, and the one in progress may still be stored",
         "Ask for less at once, or raise the limit. Repeat a write only with an `Idempotency-Key` or ids of your own.");
     /// The snapshot's archive is missing or damaged, or has a version that this server does not know.
     InvalidSnapshot = ("invalid_snapshot", 422, Client,

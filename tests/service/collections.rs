@@ -5,9 +5,10 @@ use dragoman::domain::{
     ProjectionCenter, ProjectionRequest, RestoreRequest, Wait,
 };
 use dragoman::service::Error;
+use tempfile::TempDir;
 
 use crate::jobs::{REPLACE, snapshot};
-use crate::{Setting, document, eventually, fresh, fresh_with, id, name, news, one_job_at_a_time, open, request};
+use crate::{Running, Setting, document, eventually, fresh, fresh_with, id, name, news, one_job_at_a_time, open, request};
 
 fn new(collection: &str) -> NewCollection {
     NewCollection { description: Some("for a test".to_owned()), ..NewCollection::new(name(collection)) }
@@ -118,6 +119,16 @@ fn words(count: usize) -> Vec<NewDocument> {
     (0..count).map(|n| document(&format!("d{n}"), &format!("words {n}"))).collect()
 }
 
+/// A service that runs one job at a time, with 20 documents in the collection `news` and an empty collection `other`.
+async fn news_and_other() -> (TempDir, Running) {
+    let (folder, running) = fresh_with(one_job_at_a_time()).await;
+    for created in ["news", "other"] {
+        running.create(created).await;
+    }
+    running.upsert("news", words(20), Wait::Indexed).await.unwrap();
+    (folder, running)
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn the_projection_of_a_deleted_collection_is_not_computed_for_the_next_one_of_that_name() {
     let (_folder, running) = news().await;
@@ -134,11 +145,7 @@ async fn the_projection_of_a_deleted_collection_is_not_computed_for_the_next_one
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_waiting_projection_fails_if_its_collection_is_deleted_and_created_anew() {
-    let (_folder, running) = fresh_with(one_job_at_a_time()).await;
-    for created in ["news", "other"] {
-        running.create(created).await;
-    }
-    running.upsert("news", words(20), Wait::Indexed).await.unwrap();
+    let (_folder, running) = news_and_other().await;
     running.control.pause();
     running.import_one("other").await;
     let waiting = running.service.create_projection(&name("news"), PROJECTION, None).await.unwrap();
@@ -152,11 +159,7 @@ async fn a_waiting_projection_fails_if_its_collection_is_deleted_and_created_ane
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_waiting_projection_runs_on_what_a_restore_has_put_in_place_of_its_collection() {
-    let (_folder, running) = fresh_with(one_job_at_a_time()).await;
-    for created in ["news", "other"] {
-        running.create(created).await;
-    }
-    running.upsert("news", words(20), Wait::Indexed).await.unwrap();
+    let (_folder, running) = news_and_other().await;
     let id = snapshot(&running).await;
     running.control.pause();
     running.import_one("other").await;

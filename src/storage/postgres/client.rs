@@ -1,8 +1,8 @@
-//! A blocking connection to a database server that never waits forever: for the whole server falls silent at times without
-//! closing its connections, for example when its machine hangs or a proxy on the way loses the network.
+//! A blocking connection to a database server that never waits forever. A server may stop answering without closing its
+//! connections, for example when its machine hangs or a proxy on the way loses the network.
 //!
-//! How long a statement may take cannot be told in advance, so only the silence of the server ends it: `Connections` belongs to
-//! all connections of a server, and whoever notices the silence gives up all of them.
+//! How long a statement takes cannot be known in advance, so there is no limit on that. Instead, all connections to a server share
+//! a `Connections`: when a trivial question gets no answer in time, all of them are given up.
 
 use std::future::poll_fn;
 use std::pin::{Pin, pin};
@@ -36,7 +36,7 @@ impl Default for Connections {
 }
 
 impl Connections {
-    /// Ends all statements that wait for the server, and makes every connection of today unusable.
+    /// Ends all statements that wait for the server, and makes all existing connections unusable.
     pub(super) fn give_up(&self) {
         self.0.send_replace(());
     }

@@ -125,7 +125,7 @@ impl Manager {
         Ok(session)
     }
 
-    /// Ends all statements that wait for the server, and makes every connection of today unusable.
+    /// Ends all statements that wait for the server, and makes all existing connections unusable.
     pub(super) fn give_up_connections(&self) {
         self.connections.give_up();
     }

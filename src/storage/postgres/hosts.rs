@@ -33,10 +33,14 @@ pub(super) fn connect_to_any<T>(
         return connect(config);
     }
     for candidate in candidates {
-        for single in candidate.configs(config, within).unwrap_or_else(|fault| {
-            last = Some(fault);
-            Vec::new()
-        }) {
+        let configs = match candidate.configs(config, within) {
+            Ok(configs) => configs,
+            Err(fault) => {
+                last = Some(fault);
+                continue;
+            }
+        };
+        for single in configs {
             match connect(&single) {
                 Ok(connected) => return Ok(connected),
                 Err(fault) => last = Some(fault),
