@@ -56,9 +56,10 @@ fn one_job_at_a_time() -> Setting {
 
 /// An open service with the handles that tests need.
 struct Running {
+    /// Dropped first, which resumes the encoder, because a service waits for its encoder when it is dropped.
+    control: FakeControl,
     service: Service,
     embedder: Embedder,
-    control: FakeControl,
 }
 
 /// The folder of the only collection.
@@ -72,7 +73,7 @@ fn try_open(folder: &Path, setting: &Setting) -> Result<Running, Error> {
     let (embedder, control) = fake_encoder::start(&setting.fake);
     let parts =
         Parts { data_dir: folder.to_owned(), embedder: embedder.clone(), limits: setting.limits.clone(), power_safe: false };
-    Ok(Running { service: Service::open(parts)?, embedder, control })
+    Ok(Running { control, service: Service::open(parts)?, embedder })
 }
 
 /// Opens a service in `folder` and waits until it is ready. Threads of a service that ended without a shutdown may hold the

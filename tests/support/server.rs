@@ -68,11 +68,12 @@ pub const ADMIN_KEY: &str = "the key of the configuration, 42";
 /// A server with its own empty data directory, which is removed at the end.
 #[derive(Clone)]
 pub struct Server {
+    /// Pauses and resumes the encoder; resumes it when all clones are dropped. Dropped first, because a server waits for its
+    /// encoder when it is dropped.
+    pub control: FakeControl,
     pub router: Router,
     pub document: Value,
     pub key: Option<String>,
-    /// Pauses and resumes the encoder; resumes it when all clones are dropped.
-    pub control: FakeControl,
     pub _folder: Arc<TempDir>,
 }
 
@@ -124,7 +125,7 @@ impl Server {
         let service = open(Parts { data_dir: folder.path().to_owned(), embedder, limits, power_safe: false })?;
         admin_key.into_iter().for_each(|key| service.set_admin_key(key));
         let (router, document) = (http::router_with(service, settings), http::document());
-        Ok(Self { router, document, key: None, control, _folder: Arc::clone(folder) })
+        Ok(Self { control, router, document, key: None, _folder: Arc::clone(folder) })
     }
 
     /// A server with an admin key in its configuration, which is used for calls.
