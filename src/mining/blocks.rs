@@ -97,7 +97,7 @@ impl Block {
     }
 
     /// Computes the cosines of all its sentences with all of another block, [sentences, sentences of the other], as a matrix
-    /// product. Overwrites `room`.
+    /// product. Overwrites `buffer`.
     fn cosines<'r>(&self, other: &Self, buffer: &'r mut Vec<f32>) -> Result<&'r [f32], MiningError> {
         check_range("dimension", other.dimension, self.dimension, self.dimension)?;
         buffer.resize(self.len() * other.len(), 0.0);

@@ -19,12 +19,12 @@ impl LoadedSet {
         Ok(Self { per_query, threads, blocks: blocks.into_iter().map(with_nearest).collect::<Result<_, _>>()? })
     }
 
-    /// Compares block number `at` of the other set with this one, and returns its nearest sentences here. Leaves out pairs for
-    /// which `skip` returns true, given their numbers (in the other set, in this one).
-    pub fn compare(&self, step: usize, block: &Block, skip: impl Fn(u32, u32) -> bool) -> Result<Nearest, MiningError> {
+    /// Compares `block`, which is number `number` of the other set, with this one, and returns its nearest sentences here.
+    /// Leaves out pairs for which `skip` returns true, given their numbers (in the other set, in this one).
+    pub fn compare(&self, number: usize, block: &Block, skip: impl Fn(u32, u32) -> bool) -> Result<Nearest, MiningError> {
         let count = self.blocks.len();
         // Each thread begins at a different block, so threads rarely wait for the same one.
-        let offset = step % count.max(1) * count / self.threads.max(1);
+        let offset = number % count.max(1) * count / self.threads.max(1);
         let mut nearest = Nearest::new(block.len(), self.per_query)?;
         let mut comparison = Comparison::new(block)?;
         for step in 0..count {

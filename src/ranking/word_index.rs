@@ -149,7 +149,7 @@ impl WordIndex {
         }
     }
 
-    /// Returns where the posting ids of a slot's words are in `own`.
+    /// Returns where the posting ids of a slot's words are in `slot_words`.
     fn slot_range(&self, slot: usize) -> Range<usize> {
         self.slot_starts[slot]..self.slot_starts.get(slot + 1).copied().unwrap_or(self.slot_words.len())
     }

@@ -156,7 +156,7 @@ storage! {
     /// Deletes the checkpoint of a job that has ended.
     fn delete_job_checkpoint(job: &JobId) -> Result<(), StoreError>;
 
-    /// Deletes the checkpoints of all jobs except `kept`, because those jobs have ended.
+    /// Deletes the checkpoints of all jobs except `running`, because the others have ended.
     fn delete_job_checkpoints(running: &[JobId]) -> Result<(), StoreError>;
 
     /// Reads at most `limit` documents with keys above `after`, with everything stored about them, in the order of their keys.

@@ -104,7 +104,7 @@ pub(super) fn dates_in_words(words: &[Run<'_>]) -> Vec<DateInWords> {
     found
 }
 
-/// Returns the date whose month is the word `at`. Its words begin at `from` or later.
+/// Returns the date whose month is the word at `position`. Its words begin at `from` or later.
 fn date_at(words: &[Run<'_>], from: usize, position: usize) -> Option<DateInWords> {
     let word = &words[position];
     if let Some(months) = months_of(word) {
@@ -148,12 +148,12 @@ fn date(position: usize, months: &[u8], day: Option<(usize, u8)>, year: Option<(
     (first < last).then(|| DateInWords { position: *first, length: last - first + 1, dates: dates.collect() })
 }
 
-/// Returns the position of the first word from `at` that is not one between the parts of a date.
+/// Returns the position of the first word from `position` that is not one between the parts of a date.
 fn skip(words: &[Run<'_>], position: usize) -> Option<usize> {
     (position..words.len()).find(|position| !BETWEEN.contains(&words[*position].text))
 }
 
-/// Returns the position of the last word before `at`, but not before `from`, that is not one between the parts of a date.
+/// Returns the position of the last word before `position`, but not before `from`, that is not one between the parts of a date.
 fn skip_back(words: &[Run<'_>], from: usize, position: usize) -> Option<usize> {
     (from..position).rev().find(|position| !BETWEEN.contains(&words[*position].text))
 }

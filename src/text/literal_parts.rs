@@ -72,8 +72,8 @@ pub fn literal_parts(query: &str) -> Vec<LiteralPart> {
     parts
 }
 
-/// Returns the literal parts of the text between two spaces, which has these runs, the first of them at the position `at` of
-/// the query. `share` is the share of one word.
+/// Returns the literal parts of the text between two spaces, which has these runs, the first of them at `position` in the
+/// query. `share` is the share of one word.
 fn parts_of_word(text: &str, runs: &[Run<'_>], position: usize, share: f32) -> Vec<LiteralPart> {
     let part = |mut phrases: Vec<TermPhrase>, dates, position: usize, runs: &[Run<'_>], condition| {
         phrases.retain(|phrase| phrase.terms.len() <= GROUPS_MAX);

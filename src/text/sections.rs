@@ -19,7 +19,7 @@ pub(super) struct Section {
     body: usize,
 }
 
-/// Returns the sections of the part `whole` of a text. There is always at least one. The text before the first heading is a
+/// Returns the sections of the part `content` of a text. There is always at least one. The text before the first heading is a
 /// section, too.
 pub(super) fn sections(text: &str, content: &Range<usize>, headings: &[Heading]) -> Vec<Section> {
     let mut found = Vec::with_capacity(headings.len() + 1);

@@ -183,7 +183,7 @@ impl<'a> Splitter<'a> {
         Ok(splitter)
     }
 
-    /// Whether `at` is within a heading, or between it and its content.
+    /// Whether `position` is within a heading, or between it and its content.
     fn splits_heading(&self, position: usize) -> bool {
         let before = self.headings.partition_point(|heading| heading.range.start < position);
         before.checked_sub(1).is_some_and(|heading| position <= self.contents[heading])

@@ -44,7 +44,7 @@ fn starts_by_unicode(text: &str) -> Vec<usize> {
     starts
 }
 
-/// Whether the end of a sentence that Unicode finds before `at` is more likely an initial (J. Verne), an ordinal number (am 3.
+/// Whether the end of a sentence that Unicode finds before `position` is more likely an initial (J. Verne), an ordinal number (am 3.
 /// Mai), or the end of a line that was wrapped in mid-sentence.
 fn is_false_end(text: &str, position: usize) -> bool {
     if text[position..].starts_with(char::is_whitespace) {

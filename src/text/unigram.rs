@@ -159,7 +159,7 @@ impl Unigram {
         Ok(buffers.tokens)
     }
 
-    /// Adds the tokens of a part of a text without white space that begins at `at`.
+    /// Adds the tokens of a part of a text without white space that begins at `offset`.
     fn add<E>(
         &self,
         part: &str,
@@ -209,7 +209,7 @@ impl Unigram {
         }
     }
 
-    /// Sets the pieces of `room` to the most likely tokens of a word (Viterbi).
+    /// Sets `buffers.pieces` to the most likely tokens of a word (Viterbi).
     fn segment(&self, word: &str, buffers: &mut Buffers) {
         let Buffers { word: text, best, pieces, .. } = buffers;
         text.clear();

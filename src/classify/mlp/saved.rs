@@ -106,7 +106,7 @@ mod tests {
         Mlp { shape, activation: Activation::Relu, target_kind: TargetKind::LabelSet, temperature: 1.5, parameters }
     }
 
-    /// Replaces the bytes at `at` with `new` and updates the checksum.
+    /// Replaces the bytes at `offset` with `new` and updates the checksum.
     fn changed(offset: usize, new: &[u8]) -> Vec<u8> {
         let mut bytes = example().to_bytes();
         bytes[offset..offset + new.len()].copy_from_slice(new);

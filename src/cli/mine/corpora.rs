@@ -196,7 +196,7 @@ impl NumberedFile {
         Ok((Self { name, numbers }, texts))
     }
 
-    /// Describes the line that was sent at the position `at`.
+    /// Describes the line that was sent at the position `index`.
     fn line(&self, index: &str) -> Option<String> {
         let number = self.numbers.get(index.parse::<usize>().ok()?)?;
         Some(format!("line {} of {}", number + 1, self.name))

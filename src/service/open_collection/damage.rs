@@ -123,7 +123,7 @@ impl OpenCollection {
                 return Ok(rows);
             }
         }
-        // Reading after `failed` fails; reading after `reached` does not.
+        // Reading after `failed` fails; reading after `readable` does not.
         let (mut failed, mut readable) = (after, after);
         loop {
             let skipped = failed - after;
