@@ -13,8 +13,20 @@ use clap::parser::ValueSource;
 use clap::{Arg, ArgMatches, Command as Clap, CommandFactory as _, FromArgMatches as _};
 use toml::{Table, Value};
 
-use super::CommandLine;
 use super::environment::{misspelled, nearest};
+use super::{Command, CommandLine};
+
+/// Settings that do nothing without another one, which follows.
+const DEPENDENT_SETTINGS: [(&str, &str); 8] = [
+    ("otel_sampled", "otel_endpoint"),
+    ("rate_burst", "rate_per_s"),
+    ("snapshot_endpoint", "snapshot_target"),
+    ("snapshot_interval_s", "snapshot_target"),
+    ("snapshot_keep", "snapshot_target"),
+    ("store_authorities", "store"),
+    ("store_connections_max", "store"),
+    ("store_replica_lag_max_ms", "store_replica"),
+];
 
 /// A parsed command line with all its settings.
 #[derive(Debug)]
@@ -60,6 +72,8 @@ pub enum ReadError {
     Toml { path: PathBuf, problem: String },
     #[error("the configuration file {} has an invalid setting: {problem}", path.display())]
     Setting { path: PathBuf, problem: String },
+    #[error("{setting} is set without {needed}, so it would do nothing")]
+    Alone { setting: &'static str, needed: &'static str },
 }
 
 /// Reads the arguments of the program, the environment, and the file that either names.
@@ -85,7 +99,21 @@ pub fn read(arguments: impl IntoIterator<Item = OsString>) -> Result<Loaded, Rea
         matches = with_defaults(clap.clone(), &table).try_get_matches_from(&arguments)?;
     }
     let settings = settings_of(&matches).map(|settings| list(settings_command(&clap), settings, &table)).unwrap_or_default();
-    Ok(Loaded { command_line: CommandLine::from_arg_matches(&matches)?, settings })
+    let command_line = CommandLine::from_arg_matches(&matches)?;
+    // The server whose health is checked may have other flags.
+    if !matches!(command_line.command, Command::Health(_)) {
+        check_dependent(&settings)?;
+    }
+    Ok(Loaded { command_line, settings })
+}
+
+/// Refuses settings that would be ignored, because the one that they belong to is missing.
+fn check_dependent(settings: &[Setting]) -> Result<(), ReadError> {
+    let is_set = |name: &str| settings.iter().any(|setting| setting.name == name && setting.source != Source::Default);
+    match DEPENDENT_SETTINGS.into_iter().find(|(setting, needed)| is_set(setting) && !is_set(needed)) {
+        Some((setting, needed)) => Err(ReadError::Alone { setting, needed }),
+        None => Ok(()),
+    }
 }
 
 /// Names the variable if the refused value came from one, because clap names only the corresponding flag.
@@ -240,7 +268,7 @@ impl fmt::Display for Setting {
 
 #[cfg(test)]
 mod tests {
-    use super::super::{Command, Config, ConfigCommand};
+    use super::super::{Config, ConfigCommand};
     use super::*;
 
     fn load(file: Option<&str>, flags: &[&str]) -> Result<(Config, Vec<Setting>), ReadError> {
@@ -301,5 +329,37 @@ mod tests {
         refuse(&format!("admin_key = '{secret}"), &["line 1"]);
         let error = load(Some(&format!("admin_key = '{secret}")), &[]).unwrap_err();
         assert!(!format!("{error} {error:?}").contains("horse"), "{error:?}");
+    }
+
+    #[test]
+    fn a_setting_that_needs_another_one_is_refused_without_it() {
+        for (alone, needed, message) in [
+            ("otel_sampled = 0.5", "otel_endpoint = 'http://127.0.0.1:4318'", "otel_sampled is set without otel_endpoint,"),
+            ("rate_burst = 5", "rate_per_s = 2.5", "rate_burst is set without rate_per_s,"),
+            ("snapshot_endpoint = 'http://a'", "snapshot_target = 's3://a'", "snapshot_endpoint is set without snapshot_target,"),
+            ("snapshot_interval_s = 60", "snapshot_target = 'a'", "snapshot_interval_s is set without snapshot_target,"),
+            ("snapshot_keep = 7", "snapshot_target = 'a'", "snapshot_keep is set without snapshot_target,"),
+            ("store_authorities = 'a.pem'", "store = 'postgres://a'", "store_authorities is set without store,"),
+            ("store_connections_max = 4", "store = 'postgres://a'", "store_connections_max is set without store,"),
+            (
+                "store = 'postgres://a'\nstore_replica_lag_max_ms = 5",
+                "store_replica = 'postgres://b'",
+                "store_replica_lag_max_ms is set without store_replica,",
+            ),
+        ] {
+            refuse(alone, &[message]);
+            load(Some(&format!("{alone}\n{needed}\n")), &[]).unwrap();
+        }
+    }
+
+    #[test]
+    fn a_setting_and_the_one_that_it_needs_may_come_from_different_sources() {
+        load(Some("snapshot_interval_s = 60"), &["--snapshot-target", "copies"]).unwrap();
+        load(Some("snapshot_target = 'copies'"), &["--snapshot-interval-s", "60"]).unwrap();
+    }
+
+    #[test]
+    fn a_check_of_health_accepts_a_setting_whose_other_one_is_a_flag_of_the_server() {
+        read(["dragoman", "health", "--snapshot-interval-s", "60"].map(OsString::from)).unwrap();
     }
 }
