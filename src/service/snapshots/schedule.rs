@@ -182,8 +182,7 @@ async fn delete(service: &Service, pending: &PendingCopy) -> Result<(), Error> {
 
 /// Returns the snapshot of an earlier attempt that is not copied yet, if any. Waits for its job first.
 async fn find_unfinished(service: &Service) -> Result<Option<PendingCopy>, ScheduleError> {
-    let text = read_file(&pending_copy_path(service)).unwrap_or_default();
-    let Ok(pending) = serde_json::from_slice::<PendingCopy>(&text) else { return Ok(None) };
+    let Some(pending) = read_pending_copy(service)? else { return Ok(None) };
     if let Some(job) = pending.job.as_deref().and_then(|job| JobId::parse(job).ok()) {
         match wait_for_job(service, &job).await {
             Ok(()) | Err(ScheduleError::Job { .. } | ScheduleError::Service(Error::JobNotFound { .. })) => (),
@@ -232,6 +231,19 @@ fn pending_copy_path(service: &Service) -> PathBuf {
     service.state.snapshots_dir().join(PENDING_COPY)
 }
 
+fn read_pending_copy(service: &Service) -> Result<Option<PendingCopy>, Error> {
+    let path = pending_copy_path(service);
+    let text = match read_file(&path) {
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(None),
+        text => text.at(&path)?,
+    };
+    let log = |error: &serde_json::Error| {
+        let path = path.display();
+        tracing::warn!(%path, %error, "the file that names a snapshot to copy is damaged; that snapshot stays here");
+    };
+    Ok(serde_json::from_slice(&text).inspect_err(log).ok())
+}
+
 fn write_pending_copy(service: &Service, pending: &PendingCopy) -> Result<(), Error> {
     let path = pending_copy_path(service);
     let json = serde_json::to_vec(pending).map_err(std::io::Error::other);
@@ -257,12 +269,23 @@ impl State {
 #[cfg(test)]
 mod tests {
     use serde_json::json;
+    use tempfile::TempDir;
 
     use super::*;
     use crate::domain::Limits;
     use crate::embed::Embedder;
     use crate::service::snapshots::DESCRIPTION;
     use crate::service::state::Parts;
+
+    /// A service with a schedule, and the folders of its data and of its copies.
+    fn scheduled() -> (TempDir, Service, TempDir, SnapshotSchedule) {
+        let [data, copies] = [(); 2].map(|()| tempfile::tempdir().unwrap());
+        let (data_dir, embedder) = (data.path().to_owned(), Embedder::fake(64));
+        let service = Service::open(Parts { data_dir, embedder, limits: Limits::default(), power_safe: false }).unwrap();
+        let target = Target::open(copies.path().to_str().unwrap(), None).unwrap();
+        let schedule = SnapshotSchedule { target, interval: Duration::from_secs(3_600), keep: 1 };
+        (data, service, copies, schedule)
+    }
 
     #[tokio::test]
     async fn the_first_pause_ends_when_the_newest_snapshot_is_due() {
@@ -295,16 +318,7 @@ mod tests {
 
     #[tokio::test(flavor = "multi_thread")]
     async fn a_snapshot_that_was_damaged_before_it_was_copied_is_made_again() {
-        let [data, copies] = [(); 2].map(|()| tempfile::tempdir().unwrap());
-        let parts = Parts {
-            data_dir: data.path().to_owned(),
-            embedder: Embedder::fake(64),
-            limits: Limits::default(),
-            power_safe: false,
-        };
-        let service = Service::open(parts).unwrap();
-        let target = Target::open(copies.path().to_str().unwrap(), None).unwrap();
-        let schedule = SnapshotSchedule { target, interval: Duration::from_secs(3_600), keep: 1 };
+        let (_data, service, _copies, schedule) = scheduled();
         for damage in ["", "not an archive"] {
             let pending = create_snapshot(&service, damage.to_owned()).await.unwrap();
             let archive = service.state.snapshot_archive(&pending.snapshot);
@@ -318,11 +332,7 @@ mod tests {
 
     #[tokio::test(flavor = "multi_thread")]
     async fn an_interrupted_deletion_of_a_copied_snapshot_is_completed() {
-        let [data, copies] = [(); 2].map(|()| tempfile::tempdir().unwrap());
-        let (data_dir, embedder) = (data.path().to_owned(), Embedder::fake(64));
-        let service = Service::open(Parts { data_dir, embedder, limits: Limits::default(), power_safe: false }).unwrap();
-        let target = Target::open(copies.path().to_str().unwrap(), None).unwrap();
-        let schedule = SnapshotSchedule { target, interval: Duration::from_secs(3_600), keep: 1 };
+        let (_data, service, _copies, schedule) = scheduled();
         let pending = create_snapshot(&service, String::new()).await.unwrap();
         copy(&service, &pending, &schedule.target, None).await.unwrap();
         std::fs::remove_file(service.state.snapshot_file(&pending.snapshot, DESCRIPTION)).unwrap();
@@ -337,5 +347,29 @@ mod tests {
         assert_eq!(pauses, [30, 60, 120, 240, 480, 960, 1_920, 3_600, 3_600]);
         assert_eq!(retry_pause(u32::MAX, day), RETRY_PAUSE_MAX);
         assert_eq!(retry_pause(3, Duration::from_secs(1)), Duration::from_secs(1));
+    }
+
+    #[tokio::test(flavor = "multi_thread")]
+    async fn no_other_snapshot_is_made_while_the_file_that_names_the_unfinished_one_cannot_be_read() {
+        let (_data, service, _copies, schedule) = scheduled();
+        let pending = create_snapshot(&service, String::new()).await.unwrap();
+        let path = pending_copy_path(&service);
+        std::fs::remove_file(&path).unwrap();
+        // A folder cannot be read as a file, not even by root.
+        std::fs::create_dir(&path).unwrap();
+        let error = run_once(&service, &schedule).await.unwrap_err();
+        assert!(matches!(&error, ScheduleError::Service(Error::File { path: named, .. }) if *named == path), "{error:?}");
+        std::fs::remove_dir(&path).unwrap();
+        write_pending_copy(&service, &pending).unwrap();
+        assert!(run_once(&service, &schedule).await.unwrap());
+        assert_eq!(schedule.target.list().await.unwrap()[0].snapshot, pending.snapshot);
+    }
+
+    #[tokio::test(flavor = "multi_thread")]
+    async fn a_snapshot_is_made_although_the_file_that_names_an_unfinished_one_is_damaged() {
+        let (_data, service, _copies, schedule) = scheduled();
+        std::fs::write(pending_copy_path(&service), "{").unwrap();
+        assert!(run_once(&service, &schedule).await.unwrap());
+        assert_eq!(schedule.target.list().await.unwrap().len(), 1);
     }
 }
