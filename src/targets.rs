@@ -19,7 +19,7 @@ use sha2::{Digest as _, Sha256};
 
 use crate::disk::{create_folder, sync};
 use crate::domain::timestamps::rfc3339;
-use crate::domain::{SnapshotId, hex};
+use crate::domain::{SnapshotId, hex, with_causes};
 
 const ARCHIVE: &str = ".tar.zst";
 const DESCRIPTION: &str = ".json";
@@ -105,6 +105,15 @@ impl StoredSnapshot {
     }
 }
 
+/// What a target has.
+#[derive(Debug, Default)]
+pub struct Listing {
+    /// The complete snapshots, oldest first.
+    pub snapshots: Vec<StoredSnapshot>,
+    /// Why the descriptions of others cannot be used.
+    pub damaged: Vec<TargetError>,
+}
+
 /// A folder, or a prefix of a bucket.
 #[derive(Debug, Clone)]
 pub struct Target {
@@ -170,23 +179,40 @@ impl Target {
         self.store.delete(&probe).await.map_err(failed("remove what was written to", &self.name))
     }
 
-    /// Lists the complete snapshots, oldest first. Ignores other files.
+    /// Lists the complete snapshots, oldest first. Ignores other files. Only logs damaged descriptions, so that they do not keep
+    /// a server from storing new snapshots.
     pub async fn list(&self) -> Result<Vec<StoredSnapshot>, TargetError> {
+        let Listing { snapshots, damaged } = self.list_with_damaged().await?;
+        for error in damaged {
+            tracing::warn!(target_name = self.name, error = with_causes(&error), "a snapshot at the target is ignored");
+        }
+        Ok(snapshots)
+    }
+
+    /// Like `list`, but returns what is wrong with damaged descriptions.
+    pub async fn list_with_damaged(&self) -> Result<Listing, TargetError> {
         let prefix = Some(&self.prefix).filter(|prefix| !prefix.as_ref().is_empty());
         let listing = self.store.list_with_delimiter(prefix).await.map_err(failed("list", &self.name))?;
         let id = |path: &Path| SnapshotId::parse(path.filename()?.strip_suffix(DESCRIPTION)?).ok();
-        let mut found = Vec::new();
+        let mut found = Listing::default();
         for id in listing.objects.iter().filter_map(|object| id(&object.location)) {
-            found.extend(self.read_description(&id).await?);
+            match self.read_description(&id).await {
+                Err(damaged @ TargetError::Damaged { .. }) => found.damaged.push(damaged),
+                read => found.snapshots.extend(read?),
+            }
         }
-        found.sort_by(|a, b| (a.created_at_ms, &a.snapshot).cmp(&(b.created_at_ms, &b.snapshot)));
+        found.snapshots.sort_by(|a, b| (a.created_at_ms, &a.snapshot).cmp(&(b.created_at_ms, &b.snapshot)));
         Ok(found)
     }
 
-    /// Reads the description of a snapshot, or of the newest one if `id` is `latest`.
+    /// Reads the description of a snapshot, or of the newest one if `id` is `latest`. Fails for `latest` while a description is
+    /// damaged, because that may be the newest one.
     pub async fn find(&self, id: &str) -> Result<StoredSnapshot, TargetError> {
         let found = match id {
-            "latest" => self.list().await?.pop(),
+            "latest" => {
+                let Listing { mut snapshots, mut damaged } = self.list_with_damaged().await?;
+                damaged.pop().map_or_else(|| Ok(snapshots.pop()), Err)?
+            }
             id => match SnapshotId::parse(id) {
                 Ok(id) => self.read_description(&id).await?,
                 Err(error) => return Err(TargetError::Invalid(error.to_string())),

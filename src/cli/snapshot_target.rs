@@ -16,7 +16,7 @@ use super::listing::{self, ListColumn};
 use super::output::{Column, Output, Unit, bytes, format_cell, list_cell, time};
 use crate::domain::chain;
 use crate::domain::timestamps::rfc3339;
-use crate::targets::{StoredSnapshot, Target, TargetError};
+use crate::targets::{Listing, StoredSnapshot, Target, TargetError};
 
 /// The target to use instead of the server's own snapshots.
 #[derive(Debug, Args)]
@@ -45,16 +45,18 @@ impl TargetArgs {
 }
 
 impl OpenTarget {
-    /// Lists the snapshots at the target, newest first.
+    /// Lists the snapshots at the target, newest first. Reports damaged ones on standard error.
     pub fn list(&self, output: &Output) -> Result<(), CliError> {
-        let stored = self.wait(self.target.list())?;
+        let Listing { snapshots, damaged } = self.wait(self.target.list_with_damaged())?;
         let columns: [ListColumn; 4] = [
             (Column::Text("ID"), "/snapshot", format_cell),
             (Column::Text("CREATED"), "/created_at_ms", |ms| time(&json!(rfc3339(ms.as_i64().unwrap_or(0))))),
             (Column::Text("COLLECTIONS"), "/collections", list_cell),
             (Column::Number("SIZE"), "/archive_bytes", bytes),
         ];
-        listing::print(output, "snapshots", &columns, |each| stored.iter().rev().try_for_each(|about| each(json!(about))))
+        listing::print(output, "snapshots", &columns, |each| snapshots.iter().rev().try_for_each(|about| each(json!(about))))?;
+        damaged.iter().for_each(|error| output.problem(&format!("damaged: {}", chain(error))));
+        Ok(())
     }
 
     /// Finds a snapshot by its id, or the newest as `latest`.

@@ -111,6 +111,33 @@ async fn a_damaged_snapshot_is_not_fetched_and_blocks_pruning() {
 }
 
 #[tokio::test]
+async fn a_damaged_description_keeps_no_other_snapshot_from_being_listed_stored_and_pruned() {
+    let (store, target) = in_memory();
+    let put = async |number| target.put(&snapshot(number, b"content"), file(b"content")).await.unwrap();
+    put(1).await;
+    let damaged = target.description(&snapshot(1, b"").snapshot);
+    store.put(&damaged, PutPayload::from_static(b"{")).await.unwrap();
+    put(2).await;
+    assert_eq!(ids(&target).await, [2]);
+    put(3).await;
+    target.prune(1).await.unwrap();
+    assert_eq!(ids(&target).await, [3]);
+    assert!(store.head(&damaged).await.is_ok(), "nobody knows whether it may be removed");
+}
+
+#[tokio::test]
+async fn there_is_no_latest_snapshot_while_a_description_is_damaged_because_that_may_be_it() {
+    let (store, target) = in_memory();
+    for number in 1..=2 {
+        target.put(&snapshot(number, b"content"), file(b"content")).await.unwrap();
+    }
+    store.put(&target.description(&snapshot(2, b"").snapshot), PutPayload::from_static(b"{")).await.unwrap();
+    assert!(matches!(target.find("latest").await, Err(TargetError::Damaged { .. })));
+    let older = snapshot(1, b"content");
+    assert_eq!(target.find(older.snapshot.as_str()).await.unwrap(), older);
+}
+
+#[tokio::test]
 async fn archives_without_a_description_and_other_files_are_left_alone() {
     let (store, target) = in_memory();
     let alone = target.archive(&snapshot(1, b"").snapshot);
