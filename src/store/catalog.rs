@@ -32,8 +32,8 @@ const CATALOG_FILE: &str = "catalog.sqlite";
 /// The types of jobs that go on with the replacement of their collection. Jobs of other types name passages, which the
 /// replacement does not have.
 pub(crate) const FOLLOWING_JOBS: [JobType; 4] = [JobType::Import, JobType::Classify, JobType::Evaluate, JobType::Project];
-/// Those of them that only read, so that they also go on with what a restore puts in place of their collection.
-const READING_JOBS: [JobType; 2] = [JobType::Evaluate, JobType::Project];
+/// The types of jobs that only read, so that they also go on with what a restore puts in place of their collection.
+const READING_JOBS: [JobType; 3] = [JobType::Evaluate, JobType::Project, JobType::Snapshot];
 const CHECKING: &str = "checking the catalog";
 
 /// Writes `FOLLOWING_JOBS` as an SQL list.
@@ -109,8 +109,8 @@ impl Catalog {
     }
 
     /// Replaces the row with id `old` by `new`, which has another id, database and model, in one transaction. Aliases,
-    /// idempotency records and unfinished jobs (`FOLLOWING_JOBS`) of the old id then point to the new one. Returns whether the
-    /// old row existed.
+    /// idempotency records and unfinished jobs of the old id (`FOLLOWING_JOBS`, `READING_JOBS`) then point to the new one.
+    /// Returns whether the old row existed.
     pub fn swap_in(&self, old: &CollectionId, new: &Collection) -> Result<bool, StoreError> {
         let (name, fingerprint) = new.model.as_ref().map_or(("", ""), |model| (model.name.as_str(), model.fingerprint.as_str()));
         let bounds = new.passages;
@@ -135,6 +135,7 @@ impl Catalog {
             transaction.execute("update aliases set collection = ?2 where collection = ?1", [&old.0, &new.id.0])?;
             transaction.execute("update idempotency_records set answer = ?2 where answer = ?1", [&old.0, &new.id.0])?;
             redirect_jobs(&transaction, &FOLLOWING_JOBS, old, &new.id)?;
+            redirect_reading_jobs(&transaction, old, &new.id)?;
             transaction.commit()?;
             Ok(changed > 0)
         })

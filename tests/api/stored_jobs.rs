@@ -43,6 +43,7 @@ fn stored() -> Vec<(JobType, &'static str, Value)> {
     vec![
         (JobType::Import, "import_documents", json!({"format": "csv", "collection_id": ID})),
         (JobType::Snapshot, "create_snapshot", json!({"snapshot": ID, "collections": ["news"]})),
+        (JobType::Snapshot, "create_snapshot", json!({"snapshot": ID, "collections": ["news"], "collection_ids": [ID]})),
         (
             JobType::Restore,
             "restore_snapshot",

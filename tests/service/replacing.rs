@@ -3,7 +3,9 @@
 
 use std::path::Path;
 
-use dragoman::domain::{Code, CollectionChange, Filter, Job, JobStatus, MiningUnit, SearchFilter, SnapshotId, Wait};
+use dragoman::domain::{
+    Code, CollectionChange, Filter, Job, JobStatus, MiningUnit, PassageBounds, SearchFilter, SnapshotId, Wait,
+};
 use dragoman::service::mining::duplicates::{DuplicatesRequest, DuplicatesSettings, LanguageRule};
 
 use crate::jobs::{REPLACE, file, snapshot};
@@ -23,6 +25,15 @@ impl Running {
         let error = ended.error.unwrap();
         assert_eq!((ended.status, error.code), (JobStatus::Failed, Code::CollectionNotFound), "{:?}", job.kind);
         assert!(error.detail.contains("collection news has been replaced"), "{:?}: {}", job.kind, error.detail);
+    }
+
+    /// Waits for a snapshot, and returns the number of documents in its only collection.
+    async fn documents_in(&self, job: &Job) -> u64 {
+        let ended = self.ended(&job.id).await;
+        assert_eq!((ended.status, ended.error), (JobStatus::Succeeded, None));
+        let id = SnapshotId::parse(ended.details["snapshot"].as_str().unwrap()).unwrap();
+        let [only] = &self.service.get_snapshot(&id).await.unwrap().collections[..] else { panic!("one collection") };
+        only.documents
     }
 }
 
@@ -144,4 +155,44 @@ async fn an_import_ends_when_a_restore_replaces_its_collection() {
     running.check_failed_by_replacement(&import).await;
     assert_eq!(count().await, 1);
     running.control.resume();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_waiting_snapshot_is_of_what_a_restore_has_put_in_place_of_its_collection() {
+    let (_folder, running) = news_with(one_job_at_a_time()).await;
+    running.write("news", "a", "the first words").await;
+    let kept = snapshot(&running).await;
+    running.write("news", "b", "other words").await;
+    running.create("other").await;
+    running.control.pause();
+    running.import_one("other").await;
+    running.service.restore_snapshot(&kept, REPLACE).await.unwrap();
+    let waiting = running.service.create_snapshot(vec![name("news")]).await.unwrap();
+    running.control.resume();
+    assert_eq!(running.documents_in(&waiting).await, 1);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_waiting_snapshot_is_of_what_a_reembedding_has_put_in_place_of_its_collection() {
+    let (_folder, running) = news_with(one_job_at_a_time()).await;
+    running.write("news", "a", "One two three four. Five six seven eight.").await;
+    running.control.pause();
+    let bounds = PassageBounds { tokens_max: 4, overlap_tokens: 0 };
+    running.on("news").reembed(Some(bounds)).await.unwrap();
+    let waiting = running.service.create_snapshot(vec![name("news")]).await.unwrap();
+    running.control.resume();
+    assert_eq!(running.documents_in(&waiting).await, 1);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_waiting_snapshot_of_a_collection_fails_if_that_is_deleted_and_created_anew() {
+    let (_folder, running) = news_with(one_job_at_a_time()).await;
+    running.create("other").await;
+    running.control.pause();
+    running.import_one("other").await;
+    let waiting = running.service.create_snapshot(vec![name("news")]).await.unwrap();
+    running.service.delete_collection(&name("news")).await.unwrap();
+    running.create("news").await;
+    running.control.resume();
+    running.check_failed_by_replacement(&waiting).await;
 }

@@ -41,7 +41,8 @@ pub(crate) struct TrainPlan {
     pub(super) classifier: String,
     pub(super) name: ClassifierName,
     /// The collection that it learns from, as the classifier names it: by its own name or by an alias. `None` in jobs of
-    /// earlier versions, and if it learns only from texts.
+    /// earlier versions, and if it learns only from texts. There is no id, because a classifier belongs to a name: each
+    /// training learns from the collection that has the name then.
     #[serde(default)]
     pub(super) source: Option<CollectionName>,
 }

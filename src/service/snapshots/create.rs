@@ -9,7 +9,8 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 
 use crate::domain::{
-    Collection, CollectionName, ErrorClass, Job, JobId, JobType, JobUnit, Page, Scope, SnapshotClassifier, SnapshotId, chain,
+    Collection, CollectionId, CollectionName, ErrorClass, Job, JobId, JobType, JobUnit, Page, Scope, SnapshotClassifier,
+    SnapshotId, chain,
 };
 use crate::new_id::new_uuid;
 use crate::service::blocking::blocking;
@@ -33,6 +34,8 @@ struct SnapshotBuilder {
     rows: Vec<Collection>,
     /// Whether the snapshot is of the whole server, with aliases and classifiers.
     is_whole: bool,
+    /// Whether it is of what has the names of its collections, rather than of certain collections.
+    is_by_name: bool,
 }
 
 pub(crate) struct SnapshotJob;
@@ -44,6 +47,9 @@ pub(crate) struct SnapshotPlan {
     /// Empty for the whole server.
     #[serde(default)]
     collections: Vec<CollectionName>,
+    /// The ids of these collections. Empty in jobs of earlier versions, which find the collections by their names.
+    #[serde(default)]
+    collection_ids: Vec<CollectionId>,
 }
 
 #[derive(Debug, Clone, Serialize)]
@@ -67,16 +73,18 @@ impl Service {
     ) -> Result<Job, Error> {
         self.check_running()?;
         self.state.check_snapshots()?;
-        let mut own_names: Vec<CollectionName> = Vec::with_capacity(collections.len());
+        // Held so that no collection is replaced before the job that names its id is stored, and can be told the new one.
+        let _naming = self.state.names_lock.lock().await;
+        let (mut names, mut ids) = (Vec::with_capacity(collections.len()), Vec::with_capacity(collections.len()));
         for name in &collections {
-            let resolved = self.state.collection(name)?.row.name.clone();
-            if !own_names.contains(&resolved) {
-                own_names.push(resolved);
+            let row = &self.state.collection(name)?.row;
+            if !ids.contains(&row.id) {
+                names.push(row.name.clone());
+                ids.push(row.id.clone());
             }
         }
-        let collections = own_names;
         let permit = self.job_permit()?;
-        let wanted = collections.clone();
+        let wanted = names.clone();
         let total = self
             .state
             .run(move |state| {
@@ -91,12 +99,12 @@ impl Service {
                 Ok(found.len() as u64)
             })
             .await?;
-        let collection = match &collections[..] {
+        let collection = match &names[..] {
             [only] => Some(only.clone()),
             _ => None,
         };
         let details = SnapshotDetails { snapshot: snapshot.clone(), skipped: Vec::new() };
-        let request = SnapshotPlan { snapshot, collections };
+        let request = SnapshotPlan { snapshot, collections: names, collection_ids: ids };
         self.submit_job::<SnapshotJob>(permit, NewJob { id, collection, request, details, total, folder: None, follows: None })
             .await
     }
@@ -114,14 +122,12 @@ impl JobKind for SnapshotJob {
         if state.describe(&plan.snapshot).is_ok() {
             return Ok(());
         }
-        let SnapshotPlan { snapshot: id, collections: names } = plan;
-        let collections = state.collections_to_snapshot(&names)?;
+        let collections = plan.collections(&state)?;
         context.measure(0, collections.len() as u64);
         let folder = state.snapshot_partial(live.id.as_str());
-        let (snapshot_id, is_whole) = (id.clone(), names.is_empty());
-        let builder_state = Arc::clone(&state);
-        let mut making = blocking(move || SnapshotBuilder::begin(builder_state, snapshot_id, folder, is_whole)).await?;
-        let mut details = SnapshotDetails { snapshot: id.clone(), skipped: Vec::new() };
+        let (id, is_whole, builder_state) = (plan.snapshot.clone(), plan.collections.is_empty(), Arc::clone(&state));
+        let mut making = blocking(move || SnapshotBuilder::begin(builder_state, &plan, folder)).await?;
+        let mut details = SnapshotDetails { snapshot: id, skipped: Vec::new() };
         for (done, collection) in collections.into_iter().enumerate() {
             context.check()?;
             context.progress(done as u64, &details).await?;
@@ -129,7 +135,7 @@ impl JobKind for SnapshotJob {
             let (with_it, added) = making.add_current(context, &state, collection.reembedded()).await?;
             making = with_it;
             if !added && !is_whole {
-                return Err(Error::CollectionNotFound { name }.into());
+                return Err(state.missing_error(&name).into());
             }
             if !added {
                 details.skipped.push(name);
@@ -148,15 +154,29 @@ impl JobKind for SnapshotJob {
     }
 }
 
+impl SnapshotPlan {
+    /// Returns the collections that the job was accepted for, even if others have their names now.
+    fn collections(&self, state: &State) -> Result<Vec<Arc<OpenCollection>>, Error> {
+        if self.collection_ids.is_empty() {
+            return state.collections_to_snapshot(&self.collections);
+        }
+        let planned = self.collections.iter().zip(&self.collection_ids);
+        planned.map(|(name, id)| state.find_by_id(&id.0).ok_or_else(|| state.missing_error(name))?.usable()).collect()
+    }
+}
+
 impl SnapshotBuilder {
-    fn begin(state: Arc<State>, id: SnapshotId, folder: PathBuf, is_whole: bool) -> Result<Self, Error> {
+    fn begin(state: Arc<State>, plan: &SnapshotPlan, folder: PathBuf) -> Result<Self, Error> {
         ignore_not_found(std::fs::remove_dir_all(&folder)).at(&folder)?;
         std::fs::create_dir(&folder).at(&folder)?;
         let packer = ArchiveWriter::create(&folder.join("archive"))?;
-        Ok(Self { state, id, folder, packer, entries: Vec::new(), rows: Vec::new(), is_whole })
+        let (is_whole, is_by_name) = (plan.collections.is_empty(), plan.collection_ids.is_empty());
+        let (id, entries, rows) = (plan.snapshot.clone(), Vec::new(), Vec::new());
+        Ok(Self { state, id, folder, packer, entries, rows, is_whole, is_by_name })
     }
 
-    /// Adds a collection, or the one that has replaced it under its name. Returns `false` if there is none anymore.
+    /// Adds a collection, or what has its name now if the snapshot is by name. Returns `false` if there is none anymore. If a
+    /// restore has replaced a certain collection, the job's stored request names the replacement, and the job runs again.
     async fn add_current(
         mut self,
         context: &JobContext,
@@ -176,7 +196,7 @@ impl SnapshotBuilder {
             self = with_it;
             let name = &collection.row.name;
             match state.collection(name) {
-                Ok(other) if !added && !other.is_deleted() && other.row.name == *name => collection = other,
+                Ok(other) if !added && self.is_by_name && !other.is_deleted() && other.row.name == *name => collection = other,
                 _ => return Ok((self, added)),
             }
         }

@@ -63,6 +63,7 @@ pub(crate) struct RestorePlan {
     #[serde(default)]
     classifiers: Vec<ClassifierTarget>,
     targets: Vec<Target>,
+    /// Whether it replaces what has these names when the job ends, even if that did not exist yet when the job was accepted.
     #[serde(default)]
     replace: bool,
 }
