@@ -28,6 +28,7 @@ use crate::service::search;
 use crate::service::snapshots::archive::{ArchiveBounds, CATALOG, Description, file_name, invalid, open_archive, unpack};
 use crate::service::snapshots::classifier_exists;
 use crate::service::state::{CollectionEntry, Service, State};
+use crate::storage::CatalogPart;
 use crate::store::{Catalog, DatabaseKind, Replacement, SnapshotMetadata, StoreError, SwapState, import_foreign};
 
 /// Time between two checks for cancellation while an index is built.
@@ -283,11 +284,13 @@ fn swap_in(state: &State, opened: &[Arc<OpenCollection>], restore: &Restore) -> 
     raise_sequences(&old, opened)?;
     let new: Vec<Collection> = opened.iter().map(|collection| collection.row.clone()).collect();
     let folders: Vec<PathBuf> = replaced.iter().map(|row| state.collections_dir().join(&row.id.0)).collect();
-    state.check_directory()?;
-    orphaned::with_garbage_marks(&folders, || restore.change(state, replaced, new))?;
+    state.change_catalog(CatalogPart::Names, || {
+        orphaned::with_garbage_marks(&folders, || restore.change(state, replaced.clone(), new.clone()))?;
+        state.aliases.write().extend(restore.aliases.iter().map(|alias| (alias.name.clone(), alias.collection.clone())));
+        state.collections.write().extend(opened.iter().map(|new| (new.row.name.clone(), CollectionEntry::Open(Arc::clone(new)))));
+        Ok(())
+    })?;
     opened.iter().for_each(|new| orphaned::unmark(&new.folder));
-    state.aliases.write().extend(restore.aliases.iter().map(|alias| (alias.name.clone(), alias.collection.clone())));
-    state.collections.write().extend(opened.iter().map(|new| (new.row.name.clone(), CollectionEntry::Open(Arc::clone(new)))));
     for new in opened {
         tracing::info!(collection = %new.row.name, id = %new.row.id, "collection restored");
         state.start_worker(new);
