@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use dragoman::domain::{Embedding, JobId, Metric, Precondition};
 use dragoman::storage::{NearestSearch, Postgres, PostgresOptions, PostgresServer, Scope, Storage};
-use dragoman::store::{PreparedDocument, SearchFilter, StoreError, with_caller};
+use dragoman::store::{PreparedDocument, SearchFilter, StoreError};
 
 use crate::contract::{DIMENSION, WRITES_MAX, collection, document, embedding, id, terms_of};
 use crate::postgres_server::Database;
@@ -65,37 +65,6 @@ fn a_job_stores_nothing_more_after_the_database_has_lost_its_last_batch() {
     store("b").unwrap();
     assert_eq!(database.client().execute(went_back, &[&job.as_str()]).unwrap(), 1);
     assert!(matches!(engine.check_last_checkpoint(&job), Err(StoreError::WentBack { .. })));
-}
-
-#[test]
-fn a_read_ends_when_its_caller_is_gone() {
-    let (database, server) = Database::shared();
-    let row = collection(DIMENSION, Metric::Cosine);
-    let engine = Postgres::open(server, &row, terms_of(), WRITES_MAX).unwrap();
-    put(&engine, document("a", "text")).unwrap();
-    let mut holder = database.client();
-    let key = holder.query_one("select key from dragoman.collections where id = $1", &[&row.id.0]).unwrap();
-    let table = format!("dragoman.documents_{}", key.get::<_, i64>(0));
-    let mut locked = holder.transaction().unwrap();
-    locked.batch_execute(&format!("lock table {table}")).unwrap();
-    let (caller, started) = (Arc::new(()), Instant::now());
-    let wanted = Arc::downgrade(&caller);
-    let ended = std::thread::scope(|scope| {
-        let read = scope.spawn(|| with_caller(Some(wanted), || engine.get(&id("a"))));
-        let waiting = "select count(*) from pg_stat_activity where wait_event_type = 'Lock' and query like $1";
-        let pattern = format!("%{table} %");
-        while database.client().query_one(waiting, &[&pattern]).unwrap().get::<_, i64>(0) == 0 {
-            std::thread::sleep(Duration::from_millis(20));
-        }
-        drop(caller);
-        while !read.is_finished() && started.elapsed() < Duration::from_secs(30) {
-            std::thread::sleep(Duration::from_millis(20));
-        }
-        locked.rollback().unwrap();
-        read.join().unwrap()
-    });
-    assert!(matches!(ended, Err(StoreError::Interrupted { .. })), "{ended:?}");
-    assert!(engine.get(&id("a")).unwrap().is_some(), "other reads are not affected");
 }
 
 #[test]

@@ -15,6 +15,7 @@ mod documents;
 mod expiry;
 mod facets;
 mod filters;
+mod hanging;
 mod jobs;
 mod moving;
 mod nearest;

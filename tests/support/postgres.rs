@@ -12,6 +12,7 @@ use std::sync::{Arc, Mutex, OnceLock};
 use std::time::{Duration, Instant};
 
 use dragoman::storage::{PostgresOptions, PostgresServer, ReplicaOptions};
+use rustix::process::{Pid, Signal, kill_process};
 
 /// The user `nobody`, who runs the server if the tests run as root, which PostgreSQL refuses.
 const OTHER_USER: u32 = 65_534;
@@ -208,6 +209,17 @@ impl Database {
         }
     }
 
+    /// Stops the process that last ran a statement like this one for a Dragoman server, until the result is dropped. The other
+    /// connections answer as before.
+    pub fn hang(&self, statement: &str) -> HangingConnection {
+        let sql = "select pid from pg_stat_activity where application_name = 'dragoman' and query like $1
+                   order by query_start desc limit 1";
+        let process: i32 = self.client().query_one(sql, &[&statement]).unwrap().get(0);
+        let process = Pid::from_raw(process).unwrap();
+        kill_process(process, Signal::STOP).unwrap();
+        HangingConnection(process)
+    }
+
     /// The watcher process; all processes of the server are its descendants.
     pub fn watcher(&self) -> u32 {
         self.watcher.lock().unwrap().id()
@@ -239,6 +251,15 @@ impl Drop for Database {
             drop(watcher.stdin.take());
             let _ = watcher.wait();
         }
+    }
+}
+
+/// A stopped process of the server, which ends or goes on when this is dropped.
+pub struct HangingConnection(Pid);
+
+impl Drop for HangingConnection {
+    fn drop(&mut self) {
+        let _ = kill_process(self.0, Signal::CONT);
     }
 }
 

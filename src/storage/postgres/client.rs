@@ -12,6 +12,7 @@ use std::time::Duration;
 use futures::Stream;
 use tokio::runtime::{Builder, Runtime};
 use tokio::sync::watch;
+use tokio::time::Instant;
 use tokio_postgres::{AsyncMessage, CancelToken, Client, Config, Connection, Error, NoTls, Row, RowStream, Socket};
 
 use super::fault::Fault;
@@ -22,6 +23,9 @@ use crate::store::{has_caller, is_caller_gone};
 const GOODBYE_MAX: Duration = Duration::from_millis(500);
 /// How long the process that ends a statement may take to accept that.
 const CANCEL_TIMEOUT: Duration = Duration::from_secs(1);
+/// How long a connection may take to confirm that its statement was canceled. It is then given up alone: its process hangs,
+/// although the server answers.
+const CANCELED_MAX: Duration = Duration::from_secs(5);
 /// Time between two checks whether the caller of a read is gone.
 const CALLER_CHECK: Duration = Duration::from_millis(100);
 
@@ -109,7 +113,7 @@ impl BlockingClient {
             Err(error) => Poll::Ready(Err(error)),
             Ok(_) => work.as_mut().poll(context),
         });
-        let within = limit.unwrap_or(Duration::MAX);
+        let within = if *is_canceled { CANCELED_MAX } else { limit.unwrap_or(Duration::MAX) };
         let done = runtime.block_on(async {
             let (mut too_late, mut gone) = (pin!(tokio::time::sleep(within)), pin!(caller_gone()));
             loop {
@@ -122,6 +126,9 @@ impl BlockingClient {
                         *is_canceled = true;
                         // The statement then fails. If it does not, its result comes too late.
                         let _ = cancel(&client.cancel_token(), tls).await;
+                        let latest = Instant::now() + CANCELED_MAX;
+                        let earlier = too_late.deadline().min(latest);
+                        too_late.as_mut().reset(earlier);
                     }
                 }
             }

@@ -166,8 +166,12 @@ impl ManageConnection for Manager {
         connect_to_any(&self.config, self.answer_max, |single| self.connect_to(single))
     }
 
+    /// Fails if the connection does not answer in time, although others may: the caller then gets another one.
     fn is_valid(&self, session: &mut Session) -> Result<(), Fault> {
-        session.check()
+        session.set_limit(Some(self.silence_max));
+        session.check()?;
+        session.set_limit(None);
+        Ok(())
     }
 
     fn has_broken(&self, session: &mut Session) -> bool {

@@ -77,7 +77,8 @@ impl Member {
         self.shared.id
     }
 
-    /// Reads on a connection that nothing else uses. If it has broken since the last time, reconnects and tries once more.
+    /// Reads something small on a connection that nothing else uses. If it has broken since the last time, or no longer answers,
+    /// reconnects and tries once more.
     pub(super) fn read_on_own_connection<T>(
         &self,
         operation: &'static str,
@@ -94,7 +95,7 @@ impl Member {
             if self.server.is_silent() {
                 return Err(Fault::Silent);
             }
-            let mut session = self.server.connect_alone()?;
+            let mut session = self.server.connect_to_watch()?;
             let done = read(&mut session)?;
             *read_session = Some(session);
             Ok(done)
