@@ -120,6 +120,20 @@ async fn long_responses_are_compressed_to_their_end() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_write_with_the_tag_of_a_compressed_document_applies() {
+    const PATH: &str = "/v1/collections/news/documents/a";
+    let text = "Le train est en retard. ".repeat(100);
+    let server = Server::with_documents(json!([{"id": "a", "text": text}])).await;
+    for encoding in ENCODINGS {
+        let read = ask(&server, PATH, encoding).await;
+        assert_eq!(read.header("content-encoding"), Some(encoding));
+        let tag = read.header("etag").expect("a tag");
+        let patch = json!({"metadata": {"read": encoding}});
+        assert_eq!(server.send_with(Method::PATCH, PATH, ("if-match", tag), &patch).await.status, 200, "{encoding} {tag}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn event_streams_are_not_compressed() {
     let server = Server::with_documents(json!([{"id": "a", "text": "Bonjour"}])).await;
     let job = server.finished(&server.post("/v1/snapshots", &json!({})).await).await;

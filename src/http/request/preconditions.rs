@@ -30,6 +30,9 @@ impl FromRequestParts<Api> for RequiredPrecondition {
     }
 }
 
+/// Returns the tag of a document's version. It is strong, also for a compressed body, although RFC 9110 (section 8.8.1) wants
+/// another one for that: a weak tag never matches `If-Match`, and clients may use a version as the tag. The server sends no parts
+/// of documents, which are what the rule protects.
 pub fn etag(version: Sequence) -> String {
     format!("\"{}\"", version.0)
 }
