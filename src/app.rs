@@ -84,7 +84,12 @@ async fn run(config: Config, log_lines_dropped: Reading) -> Result<(), AppError>
     if let Some(secret) = admin_key {
         service.set_admin_key(secret.expose());
     }
-    let schedule = match settings::snapshot_schedule(&config).await {
+    let checked = tokio::select! {
+        checked = settings::snapshot_schedule(&config) => checked,
+        // A target that does not answer must not delay the stop.
+        _ = stop.wait_for(|stop| *stop) => Ok(None),
+    };
+    let schedule = match checked {
         Ok(schedule) => schedule,
         Err(error) => {
             service.shutdown().await.map_err(|source| AppError::Shutdown(Box::new(source)))?;

@@ -1,6 +1,7 @@
-//! Stopping a server ends it promptly, whatever a statement in one of its databases or the reader of its log is doing, and saves
-//! every collection.
+//! Stopping a server ends it promptly, whatever a statement in one of its databases, the reader of its log or the target of its
+//! snapshots is doing, and saves every collection.
 
+use std::net::TcpListener;
 use std::path::Path;
 use std::process::Command;
 use std::thread::JoinHandle;
@@ -66,6 +67,18 @@ fn an_endless_statement_does_not_prevent_shutdown() {
     let server = Program::start(data.path(), "fake:16");
     let documents = server.client().get("/v1/collections/news").1["documents"].clone();
     assert_eq!(documents, 1, "the acknowledged document is stored, the interrupted one is not");
+}
+
+#[test]
+fn a_server_that_starts_stops_although_its_snapshot_target_does_not_answer() {
+    let (data, target) = (tempfile::tempdir().unwrap(), TcpListener::bind("127.0.0.1:0").unwrap());
+    let mut serve = command(data.path(), "fake:16");
+    let endpoint = format!("http://{}", target.local_addr().unwrap());
+    serve.args(["--snapshot-target", "s3://backups", "--snapshot-endpoint", &endpoint]);
+    serve.env("AWS_ACCESS_KEY_ID", "reader").env("AWS_SECRET_ACCESS_KEY", "secret").env("NO_PROXY", "127.0.0.1");
+    let server = Program::spawn_at(&program::free_address(), serve);
+    let _asked = target.accept().unwrap();
+    assert!(server.terminate_within(PROMPTLY).success());
 }
 
 /// How many lines of its log the server has dropped.
