@@ -33,6 +33,9 @@ pub enum StoreError {
     /// The disk is full, read-only or failing. Nothing of the write was stored; reads may still work.
     #[error("the storage is full, read-only or failing, which stopped {operation}")]
     StorageUnavailable { operation: &'static str, source: Cause },
+    /// Another program, perhaps a backup, has held a lock on the database for too long. Nothing of the write was stored.
+    #[error("another program has locked the database, which stopped {operation}")]
+    Locked { operation: &'static str, source: Cause },
     /// SQLite could not open a file of a database, and its own error does not say why.
     #[error("the limit on open files (ulimit -n) is reached, which stopped {operation}")]
     OpenFiles { operation: &'static str, source: Cause },
@@ -230,6 +233,7 @@ impl Fault {
             Some(ErrorCode::DiskFull | ErrorCode::ReadOnly | ErrorCode::SystemIoFailure) => {
                 StoreError::StorageUnavailable { operation, source }
             }
+            Some(ErrorCode::DatabaseBusy) => StoreError::Locked { operation, source },
             Some(ErrorCode::CannotOpen) if is_at_file_limit() => StoreError::OpenFiles { operation, source },
             Some(ErrorCode::OperationInterrupted) => StoreError::Interrupted { operation },
             Some(ErrorCode::DatabaseCorrupt | ErrorCode::NotADatabase) => StoreError::Damaged { operation, source },
@@ -264,6 +268,13 @@ mod tests {
             assert_eq!(error.to_string().contains("ulimit -n"), named, "{error}");
         }
         assert!(matches!(store_error(ffi::SQLITE_CANTOPEN), StoreError::Sqlite { .. }), "files can be opened");
+    }
+
+    #[test]
+    fn a_lock_of_another_program_is_named_as_the_cause() {
+        let error = store_error(ffi::SQLITE_BUSY);
+        assert!(matches!(error, StoreError::Locked { .. }), "{error:?}");
+        assert_eq!(error.to_string(), "another program has locked the database, which stopped testing");
     }
 
     fn check(code: i32, unavailable: bool) {

@@ -31,6 +31,8 @@ impl Error {
             Some(DATABASE_UNREACHABLE)
         } else if self.is_out_of_threads() {
             Some("the system does not let the server start another thread")
+        } else if matches!(self, Self::Store(StoreError::Locked { .. })) {
+            Some("another program has locked the database")
         } else {
             None
         }
@@ -122,9 +124,10 @@ pub(crate) fn is_disk_failure(error: &std::io::Error) -> bool {
 
 fn store_code(error: &StoreError) -> Code {
     match error {
-        StoreError::StorageUnavailable { .. } | StoreError::ServerUnreachable { .. } | StoreError::WentBack { .. } => {
-            Code::StorageUnavailable
-        }
+        StoreError::StorageUnavailable { .. }
+        | StoreError::Locked { .. }
+        | StoreError::ServerUnreachable { .. }
+        | StoreError::WentBack { .. } => Code::StorageUnavailable,
         StoreError::File { source, .. } => file_code(source),
         StoreError::CollectionExists { .. } => Code::CollectionExists,
         StoreError::AliasExists { .. } => Code::AliasExists,
@@ -219,6 +222,13 @@ mod tests {
             let index = IndexError::File { path: "index.usearch".into(), source: errno.into() };
             assert_eq!(Error::Index(index).code(), code, "{errno:?}");
         }
+    }
+
+    #[test]
+    fn a_database_that_another_program_locks_is_unavailable_but_not_full() {
+        let source = Arc::new(std::io::Error::other("database is locked"));
+        let error = Error::Store(StoreError::Locked { operation: "storing", source });
+        assert_eq!((error.code(), error.outage()), (Code::StorageUnavailable, Some("another program has locked the database")));
     }
 
     #[test]
