@@ -1,5 +1,6 @@
 //! What a running job's task can use: the service, the job's progress, and the signal to stop.
 
+use std::path::Path;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
@@ -11,7 +12,7 @@ use serde::Serialize;
 use super::running::RunningJob;
 use super::stored;
 use crate::domain::{Code, CollectionId, CollectionName, with_causes};
-use crate::service::error::Error;
+use crate::service::error::{Error, is_disk_failure};
 use crate::service::open_collection::OpenCollection;
 use crate::service::retries::retry_pause;
 use crate::service::state::{Service, State};
@@ -24,6 +25,9 @@ const RECOVERY_PAUSE: Duration = Duration::from_millis(50);
 /// Pause before another attempt after the storage refused a write. Doubles with each attempt without progress.
 const STORAGE_PAUSE: Duration = Duration::from_secs(1);
 const STORAGE_PAUSE_MAX: Duration = Duration::from_secs(30);
+/// Number of attempts without progress, over about an hour, after which a job fails because the disk does not read or write one
+/// of the job's own files. Unlike a full disk, a broken one is rarely repaired with its files.
+const BROKEN_FILE_ATTEMPTS: u32 = 120;
 
 #[derive(Debug)]
 pub(crate) enum JobError {
@@ -126,14 +130,15 @@ impl JobContext {
     }
 
     /// Works on a collection until the work ends: follows a re-embedding to the replacement, and waits while the storage is
-    /// unavailable. Each call of `work` begins at the last checkpoint. `waiting` is logged while it waits.
+    /// unavailable, but not forever for a broken file of the job. Each call of `work` begins at the last checkpoint. `waiting` is
+    /// logged while it waits.
     pub(crate) async fn work_on<'c>(
         &'c self,
         mut collection: Arc<OpenCollection>,
         waiting: &'static str,
         work: impl Fn(Arc<OpenCollection>) -> BoxFuture<'c, Result<(), JobError>>,
     ) -> Result<(), JobError> {
-        let (mut failures, mut checkpoint) = (0, 0);
+        let (mut failures, mut checkpoint, folder) = (0, 0, self.state()?.job_dir(&self.job.id));
         let ended = loop {
             match work(Arc::clone(&collection)).await {
                 Err(JobError::Failed(Error::Store(StoreError::Replaced))) => {
@@ -145,6 +150,9 @@ impl JobContext {
                     let done = self.job.progress().0.done;
                     failures = if done > checkpoint { 0 } else { failures };
                     checkpoint = done;
+                    if failures >= BROKEN_FILE_ATTEMPTS && is_broken_file(&error, &folder) {
+                        break Err(error.into());
+                    }
                     self.wait_for_storage(waiting, failures, &error).await?;
                     failures += 1;
                 }
@@ -206,5 +214,36 @@ impl JobContext {
     async fn record(&self) -> Result<(), JobError> {
         let job = Arc::clone(&self.job);
         Ok(self.state()?.run(move |state| state.record_progress(&job)).await?)
+    }
+}
+
+/// Whether the disk failed to read or write a file in this folder.
+fn is_broken_file(error: &Error, folder: &Path) -> bool {
+    matches!(error, Error::File { path, source } if path.starts_with(folder) && is_disk_failure(source))
+}
+
+#[cfg(test)]
+mod tests {
+    use rustix::io::Errno;
+
+    use super::*;
+
+    #[test]
+    fn only_a_disk_failure_of_a_file_of_the_job_is_a_broken_file() {
+        for (path, errno, expect) in [
+            ("jobs/one/source", Errno::IO, true),
+            ("jobs/one", Errno::IO, true),
+            ("jobs/one/results", Errno::NOSPC, false),
+            ("jobs/other/source", Errno::IO, false),
+        ] {
+            let error = Error::File { path: path.into(), source: errno.into() };
+            assert_eq!(is_broken_file(&error, Path::new("jobs/one")), expect, "{path} {errno:?}");
+        }
+    }
+
+    #[test]
+    fn a_job_waits_for_a_broken_file_for_about_an_hour() {
+        let pauses = (0..BROKEN_FILE_ATTEMPTS).map(|failures| retry_pause(STORAGE_PAUSE, STORAGE_PAUSE_MAX, failures));
+        assert!((50 * 60..70 * 60).contains(&pauses.sum::<Duration>().as_secs()));
     }
 }
