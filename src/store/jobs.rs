@@ -135,21 +135,22 @@ impl dyn CatalogStorage {
     }
 
     /// Keeps the `kept_max` jobs that finished last, unless they finished before `before_ms`, and deletes all other finished
-    /// jobs, except those of other servers that are alive: they have files to remove with them. Returns the ids of deleted jobs.
-    pub fn prune_jobs(&self, kept_max: usize, before_ms: i64) -> Result<Vec<JobId>, StoreError> {
+    /// jobs, except those of other servers that are alive: they have files to remove with them. The first to go are those that
+    /// finished after `after_ms`: the clock was set back since then. Returns the ids of deleted jobs.
+    pub fn prune_jobs(&self, kept_max: usize, (before_ms, after_ms): (i64, i64)) -> Result<Vec<JobId>, StoreError> {
         let own = self.server_number().map_or_else(String::new, |me| {
             format!(" and (owner = {me} or not exists (select 1 from dragoman.servers s where s.id = owner))")
         });
         // SQLite has no offset without a limit.
         let sql = format!(
             "delete from dragoman.jobs where (finished_at_ms < $1 or id in
-                 (select id from dragoman.jobs where finished_at_ms is not null order by finished_at_ms desc, id desc
-                  limit {} offset $2)){own}
+                 (select id from dragoman.jobs where finished_at_ms is not null
+                  order by finished_at_ms > $3, finished_at_ms desc, id desc limit {} offset $2)){own}
              returning id",
             i64::MAX
         );
         self.run_in(Within::Statements, "pruning jobs", |session| {
-            let ids = session.rows(&sql, values![before_ms, to_sql(kept_max as u64)], |row| row.text(0))?;
+            let ids = session.rows(&sql, values![before_ms, to_sql(kept_max as u64), after_ms], |row| row.text(0))?;
             Ok(ids.iter().filter_map(|id| JobId::parse(id).ok()).collect())
         })
     }

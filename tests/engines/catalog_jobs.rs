@@ -84,12 +84,22 @@ over_both_catalogs! {
         for number in 0..4 {
             catalog.finish_job(&job(number).id, JobStatus::Succeeded, None, 100 + number as i64).unwrap();
         }
-        let mut pruned = catalog.prune_jobs(2, 101).unwrap();
+        let mut pruned = catalog.prune_jobs(2, (101, 103)).unwrap();
         pruned.sort();
         assert_eq!(pruned, [job(0).id, job(1).id]);
-        assert_eq!(catalog.prune_jobs(2, 101).unwrap(), []);
-        assert_eq!(catalog.prune_jobs(0, 0).unwrap().len(), 2);
+        assert_eq!(catalog.prune_jobs(2, (101, 103)).unwrap(), []);
+        assert_eq!(catalog.prune_jobs(0, (0, 103)).unwrap().len(), 2);
         assert_eq!(catalog.jobs(&JobFilter::default(), &Page { limit: 10, after: None }).unwrap().len(), 2);
+    }
+
+    fn jobs_that_finished_before_the_clock_was_set_back_are_forgotten_first(catalog) {
+        fill(&*catalog, 3);
+        for (number, finished_at_ms) in [(0, 5_000), (1, 6_000), (2, 100)] {
+            catalog.finish_job(&job(number).id, JobStatus::Succeeded, None, finished_at_ms).unwrap();
+        }
+        assert_eq!(catalog.prune_jobs(2, (0, 200)).unwrap(), [job(0).id]);
+        assert_eq!(catalog.prune_jobs(1, (0, 200)).unwrap(), [job(1).id]);
+        assert!(catalog.job(&job(2).id).unwrap().is_some());
     }
 
     fn a_repeated_request_gets_the_job_that_it_has(catalog) {

@@ -140,13 +140,13 @@ fn a_finished_job_is_forgotten_by_its_own_server_which_has_its_files() {
     let id = job().id;
     one.create_job(&job(), None, None).unwrap();
     one.finish_job(&id, JobStatus::Succeeded, None, 3).unwrap();
-    assert_eq!(other.prune_jobs(0, 4).unwrap(), []);
-    assert_eq!(one.prune_jobs(0, 4).unwrap(), std::slice::from_ref(&id));
+    assert_eq!(other.prune_jobs(0, (4, 4)).unwrap(), []);
+    assert_eq!(one.prune_jobs(0, (4, 4)).unwrap(), std::slice::from_ref(&id));
     one.create_job(&job(), None, None).unwrap();
     one.finish_job(&id, JobStatus::Succeeded, None, 3).unwrap();
     drop(one);
     wait("the end of its server", || other.take_over_orphaned_jobs(&[], &[], "").unwrap().server_died);
-    assert_eq!(other.prune_jobs(0, 4).unwrap(), [id]);
+    assert_eq!(other.prune_jobs(0, (4, 4)).unwrap(), [id]);
 }
 
 #[test]

@@ -40,6 +40,9 @@ use crate::store::system_clock as now_ms;
 
 /// The folder of the data directory that holds the files of jobs, with one folder per job.
 const JOBS_DIR: &str = "jobs";
+/// How much later than now a job may have finished. One that finished even later was timed by a clock that was far ahead. If it
+/// counted as new, it would take the place of all jobs that finish from now on.
+const CLOCK_STEP_MAX_MS: i64 = 24 * 3_600 * 1_000;
 /// Minimum time between two events sent to a watcher.
 const WATCH_PAUSE: Duration = Duration::from_millis(200);
 /// Pause between two polls of a job that another server runs.
@@ -333,8 +336,9 @@ impl State {
     }
 
     fn prune_old_jobs(&self) -> Result<(), Error> {
-        let before_ms = now_ms().saturating_sub(self.limits.jobs_kept_ms);
-        for id in self.catalog.prune_jobs(self.limits.jobs_kept_max, before_ms)? {
+        let now_ms = now_ms();
+        let kept = (now_ms.saturating_sub(self.limits.jobs_kept_ms), now_ms.saturating_add(CLOCK_STEP_MAX_MS));
+        for id in self.catalog.prune_jobs(self.limits.jobs_kept_max, kept)? {
             let folder = self.job_dir(&id);
             if folder.is_dir() {
                 std::fs::remove_dir_all(&folder).at(&folder)?;
