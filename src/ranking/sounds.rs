@@ -25,6 +25,8 @@ const LIGHT_MIN: f32 = 0.85;
 /// A word of this weight, in consonants, is heavy enough.
 const WEIGHTY: f32 = 3.5;
 const LIGHT: f32 = 2.2;
+/// Minimum number of symbols of each of two words that are written as one.
+const PART_SYMBOLS_MIN: usize = 3;
 /// A word only counts as the name if no other word is more similar by more than this.
 const BEHIND_MAX: f32 = 0.12;
 
@@ -157,6 +159,29 @@ impl SoundIndex {
         found.retain(|(_, similar)| *similar >= best - BEHIND_MAX);
         found.truncate(FOUND_MAX);
         found
+    }
+
+    /// Finds two words that together sound like this, in this order, with the similarity of the less similar one: a name that is
+    /// written without a space. `exists` accepts each of them, and `belong_together` both.
+    pub(super) fn similar_pair(
+        &self,
+        sound: Sound,
+        exists: impl Fn(u32) -> bool,
+        belong_together: impl Fn(u32, u32) -> bool,
+    ) -> Option<([SoundingWord; 2], f32)> {
+        let symbols: Vec<SoundSymbol> = sound.symbols().collect();
+        let is_pair = |one: &SoundingWord, other: &SoundingWord| belong_together(one.posting_id, other.posting_id);
+        let pair_at = |middle: usize| {
+            let (first, second) = symbols.split_at_checked(middle)?;
+            let [first, second] = [first, second].map(|part| self.similar(Sound::new(sound.script(), part), &exists));
+            let pairs = first.iter().flat_map(|one| second.iter().map(move |other| (one, other)));
+            let pairs = pairs.filter(|((one, _), (other, _))| is_pair(one, other));
+            pairs
+                .map(|((one, of_one), (other, of_other))| ([*one, *other], of_one.min(*of_other)))
+                .max_by(|a, b| a.1.total_cmp(&b.1))
+        };
+        let middles = PART_SYMBOLS_MIN..=symbols.len().saturating_sub(PART_SYMBOLS_MIN);
+        middles.filter_map(pair_at).max_by(|a, b| a.1.total_cmp(&b.1))
     }
 
     /// Returns the words with these skeletons that `exists` accepts.
@@ -407,6 +432,20 @@ mod tests {
         posting_ids.sort_unstable();
         assert_eq!(posting_ids, [1, 2]);
         assert!(index.similar(Sound::NONE, |_| true).is_empty());
+    }
+
+    #[test]
+    fn a_name_without_a_space_is_found_as_two_words_that_belong_together() {
+        let names = ["ma$u", "pi$u", "pi$a", "hodler"].map(sound);
+        let index = SoundIndex::of((0..).zip(names).map(|(posting_id, sound)| SoundingWord { posting_id, sound }));
+        let found = |name: &str, together: &[[u32; 2]]| {
+            let pair = index.similar_pair(of(Script::Kana, name), |_| true, |one, other| together.contains(&[one, other]));
+            pair.map(|(words, _)| words.map(|word| word.posting_id))
+        };
+        assert_eq!(found("ma$upi$u", &[[0, 1], [0, 2]]), Some([0, 1]), "the most similar");
+        assert_eq!(found("ma$upi$u", &[[0, 2]]), Some([0, 2]));
+        assert_eq!(found("ma$upi$u", &[]), None);
+        assert_eq!(found("ma$u", &[[0, 1]]), None);
     }
 
     #[test]

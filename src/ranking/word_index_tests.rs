@@ -346,3 +346,22 @@ fn words_that_sound_alike_are_found_with_known_words_ranked_lower() {
     index.insert(PassageId(3), &WordCounts::from_words([in_russian]), &translations());
     assert_eq!(nearest(&index)[0].0, PassageId(3), "a word that comes back is found again");
 }
+
+#[test]
+fn a_name_without_a_space_finds_its_two_words_if_they_occur_together() {
+    use crate::domain::SoundSymbol::{Ch, I, P, Sh, U};
+    let sounding = |key: u32, script, symbols: &[SoundSymbol]| Word { sound: Sound::new(script, symbols), ..key.into() };
+    let (machu, picchu) = (sounding(60, Script::Latin, &[M, A, Ch, U]), sounding(61, Script::Latin, &[P, I, Ch, U]));
+    let found = |script, passages: &[&[Word]]| {
+        let mut index = WordIndex::default();
+        for (passage, words) in (0..).zip(passages) {
+            index.insert(PassageId(passage), &WordCounts::from_words(words.to_vec()), &translations());
+        }
+        let scores = index.scores(&[sounding(62, script, &[M, A, Sh, U, P, I, Sh, U]).into()], None, &translations());
+        index.nearest(&scores, 10, |_| true).into_iter().map(|(passage, _)| passage.0).collect::<Vec<_>>()
+    };
+    let together: [&[Word]; 3] = [&[TREE.into()], &[machu], &[machu, picchu]];
+    assert_eq!(found(Script::Kana, &together), [2, 1]);
+    assert!(found(Script::Latin, &together).is_empty(), "Latin script has spaces");
+    assert!(found(Script::Kana, &[&[machu], &[picchu]]).is_empty());
+}

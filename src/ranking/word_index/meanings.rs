@@ -1,10 +1,11 @@
 //! Finds the words of the collection that a word of a question represents: words with the same meaning, other forms of the word,
 //! words that sound like it, and those that a misspelled word means.
 
-use super::{PROBABLY, WordIndex};
-use crate::domain::QueryWord;
+use super::{PROBABLY, WORD_COUNT_BITS, WordIndex};
+use crate::domain::{QueryWord, Script, Sound};
 use crate::ranking::expansions::Expansion;
 use crate::ranking::sounding::{MISSPELLED, Sounding, Typed, sounding};
+use crate::ranking::sounds::probability;
 use crate::ranking::translations::Translations;
 
 /// Two words with a lower probability of the same meaning are different words.
@@ -66,7 +67,13 @@ impl WordIndex {
         let of_posting = |posting_id: u32| is_translated(self.postings[posting_id as usize].word);
         let Sounding { words: sounding, mut is_misspelled } = sounding(&self.sounds, &typed, |id| self.exists(id), of_posting);
         let is_new = posting.is_none() && known.is_none();
-        let is_name = is_new && sounding.values().any(|same| *same >= NAME_MIN);
+        let mut is_name = is_new && sounding.values().any(|same| *same >= NAME_MIN);
+        if let Some((pair, same)) = (is_new && !is_name).then(|| self.two_words(word.sound)).flatten() {
+            pair.into_iter().for_each(|posting_id| found.push(posting_id, same));
+            let rarer = pair.into_iter().map(|posting_id| self.frequency(posting_id)).min();
+            found.expected += same * rarer.unwrap_or_default() as f32;
+            is_name = true;
+        }
         let is_another = |(id, same): (&u32, &f32)| *same >= NAME_MIN && !corrections.contains(&self.postings[*id as usize].word);
         let may_mean = is_new && (is_misspelled || !sounding.iter().any(is_another));
         for (posting_id, same) in sounding {
@@ -87,6 +94,23 @@ impl WordIndex {
         let counts = !(word.parts > 0 && words.is_empty());
         let rarity = if counts { (1.0 + (all - having + 0.5) / (having + 0.5)).ln() } else { 0.0 };
         Expansion { word: word.key, words, visits, rarity, is_misspelled, is_name }
+    }
+
+    /// Returns two words that together sound like a name in a script that writes foreign names without spaces, with the probability
+    /// that they are the name: "Machu Picchu" for "マチュピチュ". At least half of the passages with the rarer word have both.
+    fn two_words(&self, sound: Sound) -> Option<([u32; 2], f32)> {
+        if !matches!(sound.script(), Script::Kana | Script::Hangul) {
+            return None;
+        }
+        let slot = |entry: &u32| entry >> WORD_COUNT_BITS;
+        let belong_together = |one: u32, other: u32| {
+            let (rarer, other) = if self.frequency(one) <= self.frequency(other) { (one, other) } else { (other, one) };
+            let (rarer, other) = (self.posting(rarer), self.posting(other));
+            let both = rarer.iter().filter(|entry| other.binary_search_by_key(&slot(entry), slot).is_ok()).count();
+            2 * both >= rarer.len()
+        };
+        let (pair, similar) = self.sounds.similar_pair(sound, |posting_id| self.exists(posting_id), belong_together)?;
+        Some((pair.map(|word| word.posting_id), probability(sound, similar)))
     }
 
     /// Adds the words that share concepts with a word, their probabilities times `factor`.
