@@ -228,3 +228,23 @@ fn a_text_in_two_languages_is_detected_as_one_of_them() {
         assert!(found.is_some_and(|code| pair.contains(&code)), "{pair:?}: {found:?}");
     }
 }
+
+#[test]
+fn a_word_in_another_script_does_not_hide_the_language() {
+    let texts = [
+        ("ja", "今日はmeetingがあります"),
+        ("ja", "新しいMacBook Proを買った"),
+        ("ja", "新しいMacを買った"),
+        ("zh", "明天下午开meeting"),
+        ("ko", "내일 meeting이 있어요"),
+        ("ru", "скачать Photoshop бесплатно"),
+        ("ru", "ошибка Docker Compose"),
+        ("el", "δεν λειτουργεί το Wi-Fi"),
+        ("ar", "تحميل تطبيق WhatsApp"),
+        ("hi", "मेरा iPhone चार्ज नहीं हो रहा"),
+    ];
+    let (detector, _) = detector();
+    for (language, text) in texts {
+        assert_eq!(detector.detect(text).map(|found| found.language.code()), Some(language), "{text}");
+    }
+}

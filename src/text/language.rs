@@ -16,6 +16,7 @@ use crate::bundle::{Bundle, LANGUAGE_HEAD};
 use crate::domain::DetectedLanguage;
 use head::LanguageHead;
 use rules::RuleDetector;
+use script::Script;
 
 /// Number of characters in each part of a long text that a head reads: beginning, middle and end. A hundred are nearly always
 /// enough, but a text may begin with a notice or end with a list in another language. This makes a book as fast as a page.
@@ -79,11 +80,27 @@ impl LanguageDetector {
                 let only_passage = passage.filter(is_whole).filter(|_| seen.len() == text.len());
                 let encoded = only_passage.is_none().then(|| tokenizer.encode(&seen, CHARACTERS_MAX).ok()).flatten();
                 let ids = only_passage.map(|passage| &passage.tokens.ids).or(encoded.as_ref().map(|encoded| &encoded.ids))?;
-                let found = head.predict(ids)?;
-                (!outside::is_outside(&seen, ids, &found, head)).then_some(found.detected)
+                let (script, _) = rules::main_script(&seen)?;
+                let whole = inside(&seen, script, ids, head);
+                if script == Script::Latin || whole.is_some_and(|found| script::is_written_in(found.language, script)) {
+                    return whole;
+                }
+                // Words in Latin letters, such as names of products, are evidence for other languages.
+                let without = rules::letters_in(&seen, script).and_then(|letters| {
+                    let tokens = tokenizer.encode(&letters, CHARACTERS_MAX).ok()?;
+                    inside(&letters, script, &tokens.ids, head)
+                });
+                without.or(whole)
             }
         }
     }
+}
+
+/// Returns the language that the head finds for a text with these token ids, most of whose letters are in this script. `None` if
+/// the text is in none of the languages.
+fn inside(text: &str, script: Script, ids: &[u32], head: &LanguageHead) -> Option<DetectedLanguage> {
+    let found = head.predict(ids)?;
+    (!outside::is_outside(text, script, ids, &found, head)).then_some(found.detected)
 }
 
 /// Returns the parts of `text` that a head reads: everything from its first letter on, or beginning, middle and end of a long

@@ -13,7 +13,7 @@
 use unicode_segmentation::UnicodeSegmentation;
 
 use super::head::{HeadPrediction, LanguageHead};
-use super::rules::{CYRILLIC, main_script};
+use super::rules::CYRILLIC;
 use super::script::Script;
 
 /// Number of tokens from which on the full threshold applies. With fewer tokens, the threshold is proportionally lower, because
@@ -29,9 +29,8 @@ const LETTERS_ENOUGH: usize = 30;
 /// Number of words from which on a text should have one of the words that every text in its language has.
 const WORDS_ENOUGH: usize = 6;
 
-/// Whether `text`, which has these token ids, is not in the language that the head found for it.
-pub(super) fn is_outside(text: &str, ids: &[u32], found: &HeadPrediction, head: &LanguageHead) -> bool {
-    let Some((script, _)) = main_script(text) else { return true };
+/// Whether `text`, which has these token ids and most letters in this script, is not in the language that the head found for it.
+pub(super) fn is_outside(text: &str, script: Script, ids: &[u32], found: &HeadPrediction, head: &LanguageHead) -> bool {
     has_other_letters(text, script, found.detected.language.code())
         || lacks_expected_features(text, script, found.detected.language.code())
         || !is_supported(ids, found, head, support_min(script))
@@ -133,6 +132,7 @@ fn lacks_expected_features(text: &str, script: Script, language: &str) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use super::super::rules::main_script;
     use super::*;
 
     #[track_caller]

@@ -139,6 +139,11 @@ fn main_script_is_japanese(text: &str) -> bool {
     letters().filter(|&c| is_kana(c)).count() * 10 >= letters().count()
 }
 
+/// Returns the first letters of `text` that are in `script` if it also has others.
+pub(super) fn letters_in(text: &str, script: Script) -> Option<String> {
+    text.chars().filter_map(script_of).any(|other| other != script).then(|| letters_of(text, script))
+}
+
 /// Returns the first letters of `text` that are in `script`, normalized, with their marks; everything else becomes white space.
 fn letters_of(text: &str, script: Script) -> String {
     let mut left = LETTERS_MAX;

@@ -1,5 +1,7 @@
 //! The scripts of letters, as far as they distinguish the 62 languages, and the detection of texts in other scripts.
 
+use crate::domain::Language;
+
 /// Groups of the languages by their script.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Script {
@@ -10,6 +12,18 @@ pub(super) enum Script {
     Cyrillic,
     Arabic,
     Devanagari,
+}
+
+/// Whether a language is written in a script.
+pub(super) fn is_written_in(language: Language, script: Script) -> bool {
+    match script {
+        Script::Of(code) => language.code() == code,
+        Script::Han => matches!(language.code(), "ja" | "zh"),
+        Script::Latin => language.script() == "Latn",
+        Script::Cyrillic => language.script() == "Cyrl",
+        Script::Arabic => language.script() == "Arab",
+        Script::Devanagari => language.script() == "Deva",
+    }
 }
 
 /// Returns the script of a letter. Returns `None` for anything else, and for letters of scripts that none of the languages
