@@ -134,6 +134,20 @@ fn a_misspelled_name_does_not_mean_another_word() {
 }
 
 #[test]
+fn a_misspelled_word_rather_means_a_word_one_letter_away_than_one_that_sounds_like_it() {
+    let word = |key: u32, symbols: &[SoundSymbol]| Word { sound: Sound::new(Script::Latin, symbols), ..Word::from(key) };
+    let (tree, typed) = (word(TREE, &[M, A, R, K, A, N, R]), word(61, &[M, A, R, K, A, N, A, R]));
+    let mut index = WordIndex::default();
+    index.insert(PassageId(0), &WordCounts::from_words(vec![tree]), &translations());
+    index.insert(PassageId(1), &WordCounts::from_words(vec![Word::from(BOAT)]), &translations());
+    let found = |corrections: Vec<u32>| {
+        let scores = index.scores(&[QueryWord { corrections, ..typed.into() }], None, &translations());
+        index.nearest(&scores, 10, |_| true).into_iter().map(|(passage, _)| passage.0).collect::<Vec<_>>()
+    };
+    assert_eq!((found(vec![BATEAU]), found(vec![TREE, BATEAU])), (vec![1, 0], vec![0, 1]));
+}
+
+#[test]
 fn the_word_itself_outranks_its_translations() {
     let index = index(&[&[BOAT, 1, 2], &[BATEAU, 3, 4], &[5, 6, 7]]);
     assert_eq!(nearest(&index, &[BATEAU]), [1, 0]);

@@ -21,7 +21,7 @@ const SMALL_NUMBER_MAX: usize = 3;
 /// Maximum number of words of a query that are also searched in their other forms.
 const WITH_FORMS_MAX: usize = 64;
 /// Maximum number of unknown words of a query that are looked up as misspelled ones.
-const MISSPELLED_MAX: usize = 2;
+const MISSPELLED_MAX: usize = 3;
 /// Maximum number of letters of a fragment of a word.
 const FRAGMENT_MAX: usize = 2;
 
@@ -52,11 +52,15 @@ pub fn query_words(
         }
         let forms = if words.len() < WITH_FORMS_MAX { forms(class, &word) } else { Vec::new() };
         within_known = is_known(counted.key) || forms.iter().any(|form| is_known(*form));
-        let parts = parts_of(class, &word, &is_known);
-        // Two parts are a compound.
-        let may_be_misspelled = misspelled < MISSPELLED_MAX && parts.len() < 2 && !is_known(counted.key);
-        let corrections = if may_be_misspelled { corrections_of(class, &word.text, &is_known, &tokens) } else { Vec::new() };
+        let mut parts = parts_of(class, &word, &is_known);
+        let (is_compound, may_be_misspelled) = (parts.len() > 1, misspelled < MISSPELLED_MAX && !is_known(counted.key));
+        let corrections =
+            if may_be_misspelled { corrections_of(class, &word.text, is_compound, &is_known, &tokens) } else { Vec::new() };
         misspelled += usize::from(may_be_misspelled);
+        if is_compound && !corrections.is_empty() {
+            // It only happens to begin and end with words.
+            parts.clear();
+        }
         let of = |word, forms, corrections| QueryWord { word, forms, corrections, tokens: own_tokens.clone(), is_small_number };
         words.push(of(counted, forms, corrections));
         words.extend(parts.into_iter().map(|part| of(part.into(), Vec::new(), Vec::new())));

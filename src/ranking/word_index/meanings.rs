@@ -17,6 +17,10 @@ const OTHER_FORM: f32 = 0.9;
 /// An unknown word that sounds like one of the collection with at least this probability is a name.
 const NAME_MIN: f32 = 0.2;
 
+/// Factor of the probability that a misspelled word means a known word of the collection that sounds like it, if other known words
+/// are one letter away from it.
+const SOUNDS_LIKE: f32 = 0.4;
+
 /// Words that a word of a question represents.
 #[derive(Default)]
 struct Found {
@@ -76,7 +80,12 @@ impl WordIndex {
         }
         let is_another = |(id, same): (&u32, &f32)| *same >= NAME_MIN && !corrections.contains(&self.postings[*id as usize].word);
         let may_mean = is_new && (is_misspelled || !sounding.iter().any(is_another));
+        let only_sounds = |posting_id: u32| {
+            let other = self.postings[posting_id as usize].word;
+            is_new && !corrections.is_empty() && !corrections.contains(&other) && translations.has(other)
+        };
         for (posting_id, same) in sounding {
+            let same = if only_sounds(posting_id) { SOUNDS_LIKE * same } else { same };
             found.push(posting_id, same);
             found.expected += same * self.frequency(posting_id) as f32;
         }
