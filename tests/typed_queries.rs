@@ -240,6 +240,72 @@ fn a_time_of_day_is_found_in_other_scripts() {
 }
 
 #[test]
+fn a_passage_with_another_time_of_day_ranks_lower() {
+    let texts = [
+        "海岸行きの夜行列車は午後6時に4番線から出発します。",
+        "去海边的夜班列车晚上8点从四号站台出发。",
+        "山行きの急行列車は午前9時に2番線から出発します。",
+        "ينطلق القطار السريع إلى الجبل الساعة 5 صباحاً من الرصيف 2.",
+        "游泳馆下午7点关门。",
+    ];
+    check_first_hits(&texts, &[("列車 午後8時", 1), ("列車 午前5時", 3), ("火车 下午6点", 0), ("列車 午前9時", 2)]);
+}
+
+#[test]
+fn a_large_number_is_found_in_digits_and_with_a_power_of_ten() {
+    let texts = [
+        "The city has 3,000,000 inhabitants and two airports.",
+        "The city has 5,000,000 inhabitants and two airports.",
+        "Die Stadt zählt 8 Mio. Einwohner und hat zwei Flughäfen.",
+        "The museum had 2 million visitors last year.",
+        "The museum had 4 million visitors last year.",
+        "El puente costó 5 millones de euros.",
+        "El puente costó 9 millones de euros.",
+    ];
+    let expect = [
+        ("3 millones de habitantes", 0),
+        ("5 million inhabitants", 1),
+        ("5 Mio Einwohner", 1),
+        ("8000000 Einwohner", 2),
+        ("2000000 visitors", 3),
+        ("4,000,000 visitors", 4),
+        ("5000000 euros", 5),
+        ("9 Mio. Euro Brücke", 6),
+    ];
+    check_first_hits(&texts, &expect);
+}
+
+#[test]
+fn an_ordinal_number_is_found_after_its_word() {
+    let texts = [
+        "World War II ended in 1945.",
+        "World War I ended in 1918.",
+        "The office is on floor 3, next to the stairs.",
+        "The office is on floor 4, next to the stairs.",
+        "Der Zweite Weltkrieg dauerte sechs Jahre.",
+    ];
+    let expect =
+        [("second world war", 0), ("first world war", 1), ("third floor", 2), ("4th floor office", 3), ("2. Weltkrieg", 4)];
+    check_first_hits(&texts, &expect);
+}
+
+#[test]
+fn technical_names_are_found_without_their_signs() {
+    let texts = [
+        "C++ needs g++ or clang++. Templates and classes are supported.",
+        "The C compiler is gcc. Compile hello.c with gcc hello.c.",
+        "C# runs on many systems. Install the SDK and create a console project.",
+        "The sonata in C sharp minor begins softly.",
+        "Go programs declare dependencies in go.mod.",
+        "Kubernetes restarts a container that crashes.",
+        "Add the tag a11y to tickets about the contrast of colors.",
+    ];
+    let expect =
+        [("cpp", 0), ("cpp templates", 0), ("csharp", 2), ("csharp install", 2), ("golang", 4), ("k8s", 5), ("accessibility", 6)];
+    check_first_hits(&texts, &expect);
+}
+
+#[test]
 fn words_that_the_table_knows_in_another_spelling_are_found_in_other_languages() {
     let texts = [
         "トルココーヒーメーカーの使い方を説明します。",

@@ -238,8 +238,11 @@ pub enum SearchCondition {
     Always,
     /// Always. It is a number of several groups. A passage that has all groups, but not together, does not count as having it.
     Number,
-    /// Always, but only the phrases whose words a passage may have together. It is a time of day.
+    /// Always, but only the phrases whose words a passage may have together. It is a time of day. If a passage has it, one that has
+    /// its words, but not together, does not count as having it.
     Time,
+    /// Always, but only the phrases whose words a passage may have together. It is another way to write a number with its word.
+    Notation,
     /// As the beginning of a longer word, unless the collection has this word or one that probably means the same.
     Beginning(u32),
     /// Unless the collection has this word or, in a sentence, one that probably means the same.

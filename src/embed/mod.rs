@@ -42,6 +42,7 @@ pub use crate::text::query::{QueryError, QueryText, is_minus};
 pub use crate::text::query_words::{DependentToken, count_words, dependent_tokens, fragments, punctuation, query_words};
 pub use crate::text::sentence_spans::sentence_spans;
 pub use crate::text::spellings::{as_typed, spellings, with_known_umlauts};
+pub use crate::text::technical_names::with_known_names;
 pub use crate::text::terms::{passage_terms, query_terms};
 pub use crate::text::titles::{is_part_of_title, plain_title, stemmed_title, title_terms};
 pub use crate::text::word_counts::WORD_RULES;

@@ -4,16 +4,14 @@
 
 use unicode_normalization::char::is_combining_mark;
 
+use super::amounts::{amounts, joined_amount, large_numbers, numbered};
 use super::dates::{DateInWords, dates_in_numbers, dates_in_words, in_numbers};
-use super::number_groups::{
-    GROUPED_MIN, GROUPS_MAX, dimensions, grouped, other_numeral, other_version, ungrouped, with_thousands_joined, written,
-};
-use super::plain_words::{for_each_word, plain_key};
-use super::runs::{Class, Run, class, exact, normalized, runs, truncate_term};
+use super::number_groups::{GROUPS_MAX, dimensions, grouped, other_version, ungrouped, with_thousands_joined, written};
+use super::plain_words::{plain_key, word_keys};
+use super::runs::{Class, Run, class, normalized, runs, truncate_term};
 use super::spellings::beginnings;
 use super::terms::phrase;
 use super::times::{TimeInWords, times};
-use super::units::other_names;
 use crate::domain::terms::{CalendarDate, LiteralPart, SearchCondition, TermPhrase};
 
 /// Maximum number of words of a query with literal parts. In a longer query, such as a log, a part would be too small a share.
@@ -24,15 +22,6 @@ const PARTS_MAX: usize = 4;
 const UNSPACED_MAX: usize = 4;
 /// Minimum number of letters of the beginning of a word.
 const BEGINNING_MIN: usize = 3;
-/// Maximum number of letters of a unit after a number.
-const UNIT_MAX: usize = 4;
-/// Minimum number of letters of a word before a number that it names.
-const NAME_MIN: usize = 3;
-/// Roman numerals that are words in some languages.
-const ROMAN_WORDS: [&str; 3] = ["vi", "xi", "i"];
-/// Signs around an amount that do not belong to it, and those that may also follow it.
-const AROUND: &str = "()[]{}\"“”„«»‘’";
-const AFTER: &str = ".,;:!?…";
 
 /// Returns the literal parts of a query.
 pub fn literal_parts(query: &str) -> Vec<LiteralPart> {
@@ -61,13 +50,13 @@ pub fn literal_parts(query: &str) -> Vec<LiteralPart> {
     });
     let mut parts: Vec<LiteralPart> = words.flatten().take(PARTS_MAX).collect();
     parts.extend(amounts(&normal, share));
+    let texts: Vec<&str> = texts.iter().map(|(text, _)| text.as_str()).collect();
+    parts.extend(large_numbers(&texts, share));
+    parts.extend(numbered(&normal, share));
     parts.extend(dates_with_names(&normal, share));
-    let times = times_of_day(&normal, share);
-    // "6:00 pm" is not the number 6:00, which "6:00 am" has too.
-    let is_in_time =
-        |part: &LiteralPart| times.iter().any(|time| time.position == part.position && time.words.len() > part.words.len());
-    parts.retain(|part| part.condition != SearchCondition::Number || !is_in_time(part));
-    parts.extend(times);
+    let times = times(&normal);
+    parts.retain(|part| !times.iter().any(|time| is_within_time(part, time)));
+    parts.extend(times_of_day(&normal, times, share));
     parts.extend(beginning(&normal, count, share));
     parts
 }
@@ -100,76 +89,6 @@ fn parts_of_word(text: &str, runs: &[Run<'_>], position: usize, share: f32) -> V
     short.collect()
 }
 
-/// Returns the numbers of a query with the unit after each, also written as one and with other names of the unit, and those with
-/// the word before them, also as Roman numerals: "500 ml", "platform 17", "Louis 14". Every word of a few letters counts as a
-/// unit. Longer numbers after a word are rather years.
-fn amounts(normal: &str, share: f32) -> Vec<LiteralPart> {
-    let texts: Vec<&str> = normal.split_whitespace().collect();
-    let is_around = |c: char| AROUND.contains(c);
-    let follows = |c: char| is_around(c) || AFTER.contains(c);
-    let counts = texts.iter().scan(0, |position, text| {
-        let count = runs(text).count();
-        *position += count;
-        Some(*position - count)
-    });
-    let part = |(two, position): (&[&str], usize)| {
-        let [first, second] = [two[0].trim_start_matches(is_around), two[1].trim_end_matches(follows)];
-        let is_last = position + 2 == texts.len();
-        let others = amount(first, second).or_else(|| named_number(first, second, is_last))?;
-        let terms = vec![exact(first).into_owned(), exact(second).into_owned()];
-        Some(LiteralPart {
-            phrases: std::iter::once(terms)
-                .chain(others)
-                .map(|terms| TermPhrase { terms, prefix: false, folded: true })
-                .collect(),
-            dates: Vec::new(),
-            position,
-            words: vec![plain_key(first), plain_key(second)],
-            share: 2.0 * share,
-            condition: SearchCondition::Always,
-        })
-    };
-    texts.windows(2).zip(counts).filter_map(part).take(PARTS_MAX).collect()
-}
-
-fn is_number(text: &str) -> bool {
-    !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit())
-}
-
-/// Returns the other ways to write a number with the unit after it. `None` if these are not such.
-fn amount(number: &str, unit: &str) -> Option<Vec<Vec<String>>> {
-    let is_short = !unit.is_empty() && unit.len() <= UNIT_MAX && unit.bytes().all(|byte| byte.is_ascii_alphabetic());
-    let mut names = other_names(unit).peekable();
-    if !is_number(number) || !is_short && names.peek().is_none() {
-        return None;
-    }
-    let mut written = vec![vec![[number, unit].concat()]];
-    for name in names {
-        written.push(vec![number.to_owned(), name.to_owned()]);
-        written.extend((name.len() < UNIT_MAX).then(|| vec![[number, name].concat()]));
-    }
-    Some(written)
-}
-
-/// Returns the ways to write a number that is joined with a known unit.
-fn joined_amount(text: &str) -> Vec<TermPhrase> {
-    let (number, unit) = text.split_at(text.bytes().take_while(u8::is_ascii_digit).count());
-    let others = if other_names(unit).next().is_some() { amount(number, unit) } else { None };
-    let apart = others.is_some().then(|| vec![number.to_owned(), unit.to_owned()]);
-    others.into_iter().flatten().chain(apart).map(|terms| TermPhrase { terms, prefix: false, folded: true }).collect()
-}
-
-/// Returns the other ways to write a word and the number after it, which may be a Roman numeral. `None` if these are not such.
-fn named_number(name: &str, number: &str, is_last: bool) -> Option<Vec<Vec<String>>> {
-    let run = runs(name).next().filter(|run| run.class == Class::Word && run.text == name);
-    let is_word = run.is_some_and(|run| !run.text.contains(char::is_numeric) && run.characters().len() >= NAME_MIN);
-    let other = other_numeral(number);
-    // Single letters and some others are rather words.
-    let is_numeral = other.is_some() && !ROMAN_WORDS.contains(&number) && (is_last || number.len() > 1);
-    let is_named = is_word && (is_number(number) && number.len() < GROUPED_MIN || is_numeral && !is_number(number));
-    is_named.then(|| other.into_iter().map(|other| vec![exact(name).into_owned(), other]).collect())
-}
-
 /// Returns the last of the `count` words of a query as the beginning of a longer one, unless something follows it.
 fn beginning(normal: &str, count: usize, share: f32) -> Option<LiteralPart> {
     let last = runs(normal).last().filter(|last| last.class == Class::Word && normal.ends_with(last.text))?;
@@ -184,13 +103,6 @@ fn beginning(normal: &str, count: usize, share: f32) -> Option<LiteralPart> {
         share,
         condition: SearchCondition::Beginning(word),
     })
-}
-
-/// Returns the numbers of the words of some runs.
-fn word_keys(runs: &[Run<'_>]) -> Vec<u32> {
-    let mut keys = Vec::new();
-    runs.iter().for_each(|run| for_each_word(run, |word| keys.push(word.key())));
-    keys
 }
 
 /// Returns the dates that a text in numbers may mean, and the other ways to write them in numbers.
@@ -226,8 +138,21 @@ fn dates_with_names(normal: &str, share: f32) -> Vec<LiteralPart> {
     found.map(part).collect()
 }
 
-/// Returns the parts that are times of day. `share` is the share of one word.
-fn times_of_day(normal: &str, share: f32) -> Vec<LiteralPart> {
+/// Whether a part says less than the time that contains it: "6:00 pm" is not the number 6:00, which "6:00 am" has too, and 午後 is
+/// not only in 午後6時.
+fn is_within_time(part: &LiteralPart, time: &TimeInWords) -> bool {
+    let is_unspaced = |term: &String| term.starts_with(|c| class(c) == Some(Class::Unspaced));
+    match part.condition {
+        SearchCondition::Number => time.position == part.position && time.length > part.words.len(),
+        SearchCondition::Always if part.phrases.iter().flat_map(|phrase| &phrase.terms).all(is_unspaced) => {
+            (time.position..time.position + time.length).contains(&part.position)
+        }
+        _ => false,
+    }
+}
+
+/// Returns the parts that are these times of day. `share` is the share of one word.
+fn times_of_day(normal: &str, times: Vec<TimeInWords>, share: f32) -> Vec<LiteralPart> {
     let words: Vec<Run<'_>> = runs(normal).collect();
     let parts = |TimeInWords { position, length, phrases, asian }: TimeInWords| {
         let words = word_keys(words.get(position..position + length).unwrap_or_default());
@@ -242,7 +167,7 @@ fn times_of_day(normal: &str, share: f32) -> Vec<LiteralPart> {
         // They are apart, because words by their beginning are not searched in large collections.
         [phrases, asian].map(part)
     };
-    times(normal).into_iter().flat_map(parts).collect()
+    times.into_iter().flat_map(parts).collect()
 }
 
 #[cfg(test)]
@@ -331,7 +256,7 @@ mod tests {
 
     #[test]
     fn a_number_after_a_word_may_be_a_roman_numeral() {
-        assert_eq!(parts("Louis 14"), [part(&["louis 14", "louis xiv"], 100)]);
+        assert_eq!(parts("Louis 14")[0], part(&["louis 14", "louis xiv"], 100));
         assert_eq!(parts("Louis XIV")[0], part(&["louis xiv", "louis 14"], 100));
         assert_eq!(parts("World War 1")[0].0, ["war 1", "war i"]);
         assert_eq!(parts("Chapter V")[0].0, ["chapter v", "chapter 5"]);
@@ -341,9 +266,18 @@ mod tests {
     }
 
     #[test]
+    fn numbers_are_also_searched_as_ordinals_and_with_powers_of_ten() {
+        let variants = |query: &str| -> Vec<String> { parts(query).into_iter().flat_map(|(phrases, _)| phrases).collect() };
+        let has = |query: &str, phrase: &str| variants(query).contains(&phrase.to_owned());
+        assert!(has("World War 2", "second world war") && has("third floor", "floor 3") && has("3. Stock", "stock iii"));
+        assert!(has("3 million people", "3000000") && has("3 000 000", "3 mio") && has("€3.000.000", "300 万*"));
+        assert!(!has("3 000 001", "3 mio"));
+    }
+
+    #[test]
     fn a_number_is_searched_together_with_the_word_before_it() {
         assert_eq!(parts("Gleis 170"), [part(&["gleis 170"], 100)]);
-        assert_eq!(parts("is room 12 available?"), [part(&["room 12", "room xii"], 50)]);
+        assert_eq!(parts("is room 12 available?")[0], part(&["room 12", "room xii"], 50));
         assert_eq!(parts("room 120 for me 2")[0], part(&["room 120"], 40));
         assert_eq!(
             ["Straße 17", "kapı 5", "प्लेटफॉर्म 17"].map(|query| parts(query)[0].0[0].clone()),
@@ -367,7 +301,7 @@ mod tests {
     #[test]
     fn thousands_are_also_searched_without_their_groups() {
         assert_eq!(parts("1.099,00"), [part(&["1 099 00", "v1 099 00", "1099 00", "1099"], 100)]);
-        assert_eq!(parts("10,000"), [part(&["10 000", "10000"], 100)]);
+        assert_eq!(parts("10,000")[0], part(&["10 000", "10000"], 100));
         assert_eq!(parts("١٬٠٩٩"), [part(&["1 099", "1099"], 100)]);
         assert_eq!(parts("1/250"), [part(&["1 250"], 100)], "a fraction");
         assert_eq!(parts("5-100"), [part(&["5 100"], 100)], "a range");
@@ -426,7 +360,7 @@ mod tests {
         assert_eq!(parts("1299"), [part(&["1 299"], 100)]);
         assert_eq!(parts("(1299)!"), [part(&["1 299"], 100)]);
         assert_eq!(parts("1299.00"), [part(&["1299 00", "1 299 00"], 100)]);
-        assert_eq!(parts("1250000 €"), [part(&["1 250 000", "12 50 000"], 100)]);
+        assert_eq!(parts("1250000 €")[0], part(&["1 250 000", "12 50 000"], 100));
         assert_eq!(
             parts("DE89370400440532013000"),
             [part(&["de89 3704 0044 0532 0130 00"], 100), part(&["de89370400440532013000*"], 100)]

@@ -1,5 +1,6 @@
 //! Turns raw text into token ids and passages, and detects languages. The trainer and the server share this.
 
+mod amounts;
 mod asian_times;
 pub mod context;
 pub mod dates;
@@ -9,12 +10,14 @@ mod graphemes;
 pub mod keyboard;
 pub mod language;
 pub mod literal_parts;
+mod magnitudes;
 pub mod marks;
 mod misspelled;
 mod months;
 mod moses;
 pub mod normalize;
 mod number_groups;
+mod ordinals;
 pub mod plain_words;
 mod preprocess;
 pub mod query;
@@ -28,6 +31,7 @@ mod sound;
 pub mod spellings;
 pub mod stems;
 mod structure;
+pub mod technical_names;
 pub mod terms;
 mod times;
 pub mod titles;

@@ -56,6 +56,13 @@ pub(super) fn plain_key(word: &str) -> u32 {
     word_key(fold(word).as_deref().unwrap_or(word))
 }
 
+/// Returns the numbers of the words of some runs.
+pub(super) fn word_keys(runs: &[Run<'_>]) -> Vec<u32> {
+    let mut keys = Vec::new();
+    runs.iter().for_each(|run| for_each_word(run, |word| keys.push(word.key())));
+    keys
+}
+
 /// A word of a run.
 pub(super) struct PlainWord<'a> {
     /// The word in its plain form.

@@ -6,6 +6,7 @@ use super::plain_words::{plain_key, plain_words};
 use super::query_words::word_ranges;
 use super::runs::{Class, Run, class, exact, normalized, runs, truncate_term};
 use super::stems::stemmer;
+use super::technical_names::named_otherwise;
 use super::terms::{forms, phrase as unspaced};
 use super::variants::other_forms;
 use crate::domain::Language;
@@ -48,7 +49,7 @@ pub fn spellings(query: &str, language: Option<Language>) -> Vec<LiteralPart> {
             condition,
         })
     };
-    let mut parts = Vec::new();
+    let mut parts = named_otherwise(&normal, share);
     for position in 0..words.len() {
         for count in 2..=JOINED_MAX {
             let Some(together) = words.get(position..position + count).filter(|words| are_joinable(words)) else { break };

@@ -176,7 +176,7 @@ impl Plan<'_> {
             let found = self.collection.store.required_matches(&terms).map_err(|error| self.add_preparation_progress(error))?;
             let Some(RequiredPassages::Only(found)) = found else { continue };
             let (minimum, gain) = match &part.condition {
-                SearchCondition::Always | SearchCondition::Number => (AS_WRITTEN, IN_ORDER),
+                SearchCondition::Always | SearchCondition::Number | SearchCondition::Time => (AS_WRITTEN, IN_ORDER),
                 SearchCondition::Beginning(word) if translations.has(*word) => (WHOLE_WORD, 0.0),
                 SearchCondition::Beginning(_) => (BEGINNING, 0.0),
                 _ => (AS_WRITTEN, 0.0),
@@ -189,7 +189,11 @@ impl Plan<'_> {
                 matches.terms.extend(marked.flat_map(|phrase| query_terms(phrase, is_form)));
             }
             let (words, share) = (part.words.clone(), part.share);
-            let is_number = part.condition == SearchCondition::Number;
+            let is_number = match part.condition {
+                SearchCondition::Number => true,
+                SearchCondition::Time => !found.is_empty(),
+                _ => false,
+            };
             let is_code = part.phrases.iter().flat_map(|phrase| &phrase.terms).any(|term| term.contains(char::is_numeric));
             let is_whole = is_code || !matches!(part.condition, SearchCondition::Beginning(_));
             matches.parts.push(Part {
@@ -242,7 +246,7 @@ fn searched_phrases(part: &LiteralPart, words: &WordIndex, translations: &Transl
             let phrases = part.phrases.iter().enumerate().filter(may_be_found).map(|(_, phrase)| phrase.clone());
             return phrases.chain(dates).collect();
         }
-        SearchCondition::Time => {
+        SearchCondition::Time | SearchCondition::Notation => {
             return part.phrases.iter().filter(|phrase| words.has_together(&keys(phrase))).cloned().collect();
         }
         SearchCondition::Beginning(word) => {

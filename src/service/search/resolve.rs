@@ -8,7 +8,7 @@ use crate::domain::{
 };
 use crate::embed::{
     DependentToken, Embedder, MARKED_BYTES_MAX, QueryError, QueryText, as_typed, count_words, dependent_tokens, fragments,
-    literal_parts, plain_title, punctuation, query_words, retyped, spellings, with_known_umlauts,
+    literal_parts, plain_title, punctuation, query_words, retyped, spellings, with_known_names, with_known_umlauts,
 };
 use crate::service::error::Error;
 use crate::service::open_collection::OpenCollection;
@@ -85,11 +85,15 @@ fn as_read(text: &str, embedder: &Embedder) -> String {
     respelled(text, embedder).unwrap_or_else(|| text.to_owned())
 }
 
-/// Corrects words of a query that the model only knows in another spelling, or that were typed with another keyboard layout.
+/// Corrects words of a query that the model only knows in another spelling or form, or that were typed with another keyboard
+/// layout.
 fn respelled(text: &str, embedder: &Embedder) -> Option<String> {
     let is_known = |word| embedder.knows(word);
     let tokens = |text: &str| embedder.pieces(text).map_or(usize::MAX, |pieces| pieces.len());
-    retyped(text, is_known, tokens).or_else(|| with_known_umlauts(text, is_known))
+    retyped(text, is_known, tokens).or_else(|| {
+        let named = with_known_names(text, is_known);
+        with_known_umlauts(named.as_deref().unwrap_or(text), is_known).or(named)
+    })
 }
 
 /// Resolves a request. `embedded` has the embeddings of the request's texts.
