@@ -94,6 +94,7 @@ over_both_catalogs! {
 
     fn jobs_that_finished_before_the_clock_was_set_back_are_forgotten_first(catalog) {
         fill(&*catalog, 3);
+        catalog.restart();
         for (number, finished_at_ms) in [(0, 5_000), (1, 6_000), (2, 100)] {
             catalog.finish_job(&job(number).id, JobStatus::Succeeded, None, finished_at_ms).unwrap();
         }

@@ -1,6 +1,5 @@
 //! What remains after a database server is killed, several servers writing to one collection, and unsuitable servers.
 
-use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use dragoman::domain::{Embedding, JobId, Metric, Precondition};
