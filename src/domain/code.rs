@@ -157,7 +157,7 @@ codes! {
         "Send the request that the detail names, and wait for its job.");
     /// There is no route with this path.
     RouteNotFound = ("route_not_found", 404, Client,
-        "there is no route with this path; /openapi.json lists all routes",
+        "there is no route /v1/v1/collections; give clients the server's address without /v1",
         "Correct the path. All begin with `/v1`, except health, metrics and documentation.");
     /// The path exists, but does not support this method.
     MethodNotAllowed = ("method_not_allowed", 405, Client,

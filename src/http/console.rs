@@ -3,7 +3,7 @@
 use std::sync::LazyLock;
 
 use axum::extract::Path;
-use axum::http::HeaderMap;
+use axum::http::{HeaderMap, Uri};
 use axum::response::Response;
 
 use super::error::{self, ApiError};
@@ -44,17 +44,17 @@ impl File {
     }
 }
 
-pub async fn serve_page(headers: HeaderMap) -> Result<Response, ApiError> {
-    serve("index.html", &headers).await
+pub async fn serve_page(uri: Uri, headers: HeaderMap) -> Result<Response, ApiError> {
+    serve("index.html", &uri, &headers)
 }
 
-pub async fn serve_file(Path(name): Path<String>, headers: HeaderMap) -> Result<Response, ApiError> {
-    serve(&name, &headers).await
+pub async fn serve_file(Path(name): Path<String>, uri: Uri, headers: HeaderMap) -> Result<Response, ApiError> {
+    serve(&name, &uri, &headers)
 }
 
-async fn serve(name: &str, headers: &HeaderMap) -> Result<Response, ApiError> {
+fn serve(name: &str, uri: &Uri, headers: &HeaderMap) -> Result<Response, ApiError> {
     match FILES.iter().find(|file| file.name == name) {
         Some(file) => Ok(etags::serve(headers, &file.etag, file.content_type(), file.content)),
-        None => Err(error::route_not_found().await),
+        None => Err(error::no_route(uri.path())),
     }
 }

@@ -8,7 +8,7 @@ use std::any::Any;
 
 use axum::Json;
 use axum::http::header::{CONTENT_TYPE, RETRY_AFTER, WWW_AUTHENTICATE};
-use axum::http::{HeaderMap, HeaderValue, StatusCode};
+use axum::http::{HeaderMap, HeaderValue, StatusCode, Uri};
 use axum::response::{IntoResponse, Response};
 use serde::Serialize;
 use utoipa::ToSchema;
@@ -367,8 +367,22 @@ pub fn take_error(response: &mut Response) -> Option<ApiError> {
     }
 }
 
-pub async fn route_not_found() -> ApiError {
-    ApiError::new(Code::RouteNotFound, "there is no route with this path; /openapi.json lists all routes")
+pub async fn route_not_found(uri: Uri) -> ApiError {
+    no_route(uri.path())
+}
+
+/// The error for a path without a route. It says what callers most often do wrong.
+pub fn no_route(path: &str) -> ApiError {
+    let remedy = if path.starts_with("/v1/v1/") {
+        "; give clients the server's address without /v1"
+    } else if path.starts_with("/v1") {
+        "; /openapi.json lists all routes"
+    } else if path.contains("/v1/") {
+        "; a proxy must remove the part before /v1"
+    } else {
+        "; paths of the API begin with /v1"
+    };
+    ApiError::new(Code::RouteNotFound, format!("there is no route {}{remedy}", shorten(path.to_owned())))
 }
 
 pub fn panic_response(payload: Box<dyn Any + Send + 'static>) -> Response {

@@ -115,7 +115,8 @@ fn malformed(error: &serde_json::Error) -> JsonError {
             "may have at most {DEPTH_MAX} levels of objects and arrays, got more at {position}"
         ));
     }
-    JsonError::Malformed(format!("is not well-formed JSON: {error}"))
+    let text = error.to_string().replace("expected ident", "expected true, false or null");
+    JsonError::Malformed(format!("is not well-formed JSON: {text}"))
 }
 
 /// Escapes a member's name for a JSON pointer (RFC 6901, section 3).

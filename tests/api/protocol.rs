@@ -86,6 +86,19 @@ async fn unknown_routes_return_404_and_wrong_methods_return_405() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn the_error_for_an_unknown_route_says_what_to_change() {
+    let server = Server::start();
+    for (path, expect) in [
+        ("/v1/v1/collections/a", "there is no route /v1/v1/collections/a; give clients the server's address without /v1"),
+        ("/v1/nothing", "there is no route /v1/nothing; /openapi.json lists all routes"),
+        ("/embeddings", "there is no route /embeddings; paths of the API begin with /v1"),
+        ("/search/v1/models", "there is no route /search/v1/models; a proxy must remove the part before /v1"),
+    ] {
+        server.get(path).await.assert_error(404, "route_not_found", "", &[expect]);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_body_must_be_json() {
     let server = Server::start();
     let check = async |body: &[u8], words: &[&str]| {
@@ -94,6 +107,7 @@ async fn a_body_must_be_json() {
     check(b"", &["empty"]).await;
     check(b"{\"name\": \"a\"", &["EOF", "line 1 column 12"]).await;
     check(b"{\"name\": \"a\"} {}", &["trailing characters"]).await;
+    check(b"news", &["expected true, false or null at line 1 column 2"]).await;
     check(b"{\"name\": \"\xc3\x28\"}", &["UTF-8", "byte 10"]).await;
     check(b"{'name': 'a'}", &["key must be a string"]).await;
 }

@@ -7,6 +7,8 @@ use axum::extract::Request;
 use axum::http::Uri;
 use axum::http::uri::PathAndQuery;
 
+use crate::http::openapi::operations::MCP_PATH;
+
 /// The same request, with the path of its route.
 pub fn trim(mut request: Request) -> Request {
     if let Some(uri) = trimmed(request.uri()) {
@@ -16,7 +18,7 @@ pub fn trim(mut request: Request) -> Request {
 }
 
 fn trimmed(uri: &Uri) -> Option<Uri> {
-    let path = uri.path().strip_suffix('/').filter(|path| path.starts_with("/v1/"))?;
+    let path = uri.path().strip_suffix('/').filter(|path| path.starts_with("/v1/") || *path == MCP_PATH)?;
     let target = uri.query().map_or_else(|| path.to_owned(), |query| format!("{path}?{query}"));
     let mut parts = uri.clone().into_parts();
     parts.path_and_query = Some(PathAndQuery::try_from(target).ok()?);
@@ -34,6 +36,7 @@ mod tests {
             ("/v1/collections/?limit=2&cursor=a/", Some("/v1/collections?limit=2&cursor=a/")),
             ("http://localhost:7700/v1/collections/a%2F/", Some("http://localhost:7700/v1/collections/a%2F")),
             ("/v1/collections//", Some("/v1/collections/")),
+            ("/mcp/", Some("/mcp")),
             ("/v1/collections", None),
             ("/v1/", None),
             ("/docs/", None),
