@@ -244,15 +244,17 @@ impl Columns {
             }
             columns.push(column);
         }
+        if !columns.contains(&Column::Document("text")) {
+            let unseparated = matches!(&*columns, [only] if only.name().contains([';', '\t', ',', '|']));
+            let remedy = if unseparated { "; CSV separates cells by commas, TSV by tabs" } else { "" };
+            return Err(format!("must contain the column text, got only {}{remedy}", list(&columns)));
+        }
         let metadata =
             |name: &str| columns.iter().any(|column| matches!(column, Column::Metadata(declared, _) if declared == name));
         let mut typed = types.0.iter().map(|(name, _)| name.as_str());
-        if let Some(name) = typed.find(|name| !metadata(name.strip_prefix(METADATA_PREFIX).unwrap_or(name))) {
-            return Err(format!("has no column of metadata {name}, which types names"));
-        }
-        match columns.contains(&Column::Document("text")) {
-            true => Ok(Self(columns)),
-            false => Err(format!("must contain the column text, got only {}", list(&columns))),
+        match typed.find(|name| !metadata(name.strip_prefix(METADATA_PREFIX).unwrap_or(name))) {
+            Some(name) => Err(format!("has no column of metadata {name}, which types names")),
+            None => Ok(Self(columns)),
         }
     }
 
@@ -333,10 +335,18 @@ mod tests {
             let cells: Vec<Vec<u8>> = names.iter().map(|name| name.clone().into_bytes()).collect();
             Columns::of_cells(&cells, &ColumnTypes::NONE).unwrap_err()
         };
-        assert_eq!(refused(&["id;text".to_owned()]), r#"must contain the column text, got only "id;text""#);
+        assert_eq!(refused(&["id".to_owned()]), r#"must contain the column text, got only "id""#);
         let many: Vec<String> = (0..25).map(|number| format!("c{number}")).collect();
         assert!(refused(&many).ends_with(r#", "c19" and 5 more"#), "{}", refused(&many));
         assert!(refused(&["é".repeat(101)]).ends_with(&format!("\"{}\"…", "é".repeat(100))));
+    }
+
+    #[test]
+    fn another_separator_is_recognized_even_if_types_name_columns() {
+        let types = ColumnTypes::parse("year:int").unwrap();
+        let error = Columns::of_cells(&[b"id;text;year".to_vec()], &types).unwrap_err();
+        let expect = r#"must contain the column text, got only "id;text;year"; CSV separates cells by commas, TSV by tabs"#;
+        assert_eq!(error, expect);
     }
 
     #[test]

@@ -19,7 +19,7 @@ pub enum AppError {
          pids.max of the container, TasksMax of the service) or on address space (ulimit -v)"
     )]
     Threads { needed: usize, source: std::io::Error },
-    #[error("there is no model in {} (no {MANIFEST}); name a bundle's folder with --model", path.display())]
+    #[error("there is no model in {} (no {MANIFEST}); name the model's folder with --model", path.display())]
     NoModel { path: PathBuf },
     #[error("cannot use the model in {}", path.display())]
     Bundle { path: PathBuf, source: BundleError },

@@ -294,6 +294,9 @@ impl Client {
             ureq::Error::Io(error) if error.to_string().ends_with("UnknownIssuer") => {
                 format!("{error}; name the certificate authority with --ca").into()
             }
+            ureq::Error::Io(error) if error.to_string().ends_with("InvalidContentType") => {
+                format!("{error}; if it does not use TLS, its address begins with http://").into()
+            }
             ureq::Error::Io(error) => error.into(),
             ureq::Error::Protocol(_) if self.base.starts_with("http:") => {
                 format!("{source}; if it uses TLS, its address begins with https://").into()

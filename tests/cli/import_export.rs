@@ -88,7 +88,9 @@ fn a_table_without_usable_columns_creates_no_collection() {
     let import = |arguments: &[&str]| run(client.url(), &[&["import", "news", path.to_str().unwrap()], arguments].concat());
     let refused = import(&["--create"]);
     assert_eq!(refused.code, 1, "{refused:?}");
-    assert_eq!(refused.err, "error: the header row must contain the column text, got only \"id;text\"\n");
+    let expect =
+        "error: the header row must contain the column text, got only \"id;text\"; CSV separates cells by commas, TSV by tabs\n";
+    assert_eq!(refused.err, expect);
     assert_eq!(client.get("/v1/collections/news").0, 404);
     // The server refuses the same header row.
     assert_eq!(client.post("/v1/collections", &json!({ "name": "news" })).0, 201);
@@ -168,4 +170,5 @@ fn a_line_that_is_no_document_is_refused_with_the_expected_form() {
     let array = run_with(dragoman(server.client().url(), &["import", "news", "--create"]), br#"[{"id": "a", "text": "one"}]"#);
     assert_eq!(array.code, 3, "{array:?}");
     assert!(array.err.contains("line 1: invalid_request: the line must be one document as a JSON object"), "{}", array.err);
+    assert!(array.err.contains("; `jq -c '.[]'` writes the elements of an array as lines"), "{}", array.err);
 }

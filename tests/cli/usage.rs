@@ -1,5 +1,6 @@
 //! Wrong arguments are refused with exit code 2, before any server is called.
 
+use super::program::Program;
 use super::{Script, dragoman, run, run_with};
 
 /// An address where nothing listens: port 1 needs privileges that no test has.
@@ -48,6 +49,14 @@ fn an_unreachable_server_is_named() {
     assert_eq!((run.code, run.out.as_str()), (1, ""), "{run:?}");
     assert!(run.err.starts_with("error: cannot reach the server at http://127.0.0.1:1: Connection refused"), "{}", run.err);
     assert_eq!(run.err.lines().count(), 1, "{}", run.err);
+}
+
+#[test]
+fn https_to_a_server_without_tls_is_explained() {
+    let (_folder, server) = Program::fresh("fake:8");
+    let run = run(&format!("https://{}", server.client().address()), &["collections", "list"]);
+    assert_eq!(run.code, 1, "{run:?}");
+    assert!(run.err.ends_with("; if it does not use TLS, its address begins with http://\n"), "{}", run.err);
 }
 
 #[test]

@@ -87,7 +87,8 @@ mod tests {
     fn unusable_header_rows_are_refused() {
         let refusal = |content: &str, format| check_head(content.as_bytes(), format, &ColumnTypes::NONE).unwrap().unwrap_err();
         assert_eq!(refusal("\n\n", FileFormat::Csv), "is missing: the file is empty");
-        assert!(refusal("id;text\n", FileFormat::Csv).ends_with("got only \"id;text\""));
+        let expect = "got only \"id;text\"; CSV separates cells by commas, TSV by tabs";
+        assert!(refusal("id;text\n", FileFormat::Csv).ends_with(expect));
         assert!(refusal("id,text", FileFormat::Tsv).ends_with("got only \"id,text\""));
         assert!(refusal("\"text\"x\n", FileFormat::Csv).contains("after a closing quote"));
         let types = check(input(b"text\n"), (FileFormat::Csv, FileEncoding::Identity), Some("year:number"));

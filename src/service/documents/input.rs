@@ -119,7 +119,9 @@ pub fn read_document(json: &[u8], collection: &Collection, limits: &Limits, now_
             InvalidDocument::whole(None, Code::MalformedJson, detail)
         }
         JsonError::Invalid { pointer, problem } if pointer.is_empty() && problem.starts_with("invalid type") => {
-            let detail = format!("the line must be one document as a JSON object: {problem}");
+            let array = problem.starts_with("invalid type: array");
+            let remedy = if array { "; `jq -c '.[]'` writes the elements of an array as lines" } else { "" };
+            let detail = format!("the line must be one document as a JSON object: {problem}{remedy}");
             InvalidDocument::whole(None, Code::InvalidRequest, detail)
         }
         JsonError::Invalid { pointer, problem } => {
