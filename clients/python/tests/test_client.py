@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from dragoman import Client, DragomanError
+from dragoman import Client, DragomanError, operations
 from dragoman.wire import DocumentInput, JobInfo
 
 
@@ -285,6 +285,25 @@ def test_texts_are_detected_compared_and_embedded(client: Client) -> None:
     (model,) = client.list_models()
     assert [len(values) for values in client.embed(["Es regnet.", "雨が降っています。"])] == [model["dimension"]] * 2
     assert len(client.embed(["Wann regnet es?"], input_type="query")[0]) == model["dimension"]
+
+
+def test_any_number_of_texts_is_embedded_and_detected(client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(operations, "BATCH_TEXTS", 2)
+    texts = ["Es regnet.", "Kje je postaja?", "雨が降っています。", "Le chat dort.", "Meine Schwester lernt Chinesisch."]
+    for text, values in zip(texts, client.embed(texts), strict=True):
+        assert values == pytest.approx(client.embed([text])[0], abs=1e-3)
+    assert [found.get("language") for found in client.detect_languages(texts)] == ["de", "sl", "ja", "fr", "de"]
+    assert client.embed([]) == []
+
+
+def test_the_place_of_a_bad_text_counts_all_texts(client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(operations, "BATCH_TEXTS", 2)
+    with pytest.raises(DragomanError) as refused:
+        client.embed(["Es regnet.", "Es schneit.", "Es hagelt.", " "])
+    assert refused.value.detail == "/input/3: must not be blank"
+    with pytest.raises(DragomanError) as refused:
+        client.detect_languages(["Es regnet.", "Es schneit.", " "])
+    assert (refused.value.detail, refused.value.violations[0].pointer) == ("/texts/2: must not be blank", "/texts/2")
 
 
 def test_a_snapshot_is_made_kept_and_restored(client: Client, news: str, tmp_path: Path) -> None:

@@ -55,6 +55,13 @@ def test_nothing_is_sent_that_is_no_json(client: Client, news: str) -> None:
         client.search(news, vector=[float("nan")])
 
 
+def test_the_address_of_a_server_ends_before_its_version(server: Server) -> None:
+    with Client(f"{server.url}/v1") as client:
+        error = error_of(client.search, "news", "Züge")
+    assert (error.code, error.status) == ("route_not_found", 404)
+    assert error.detail.endswith("/v1/v1/collections/news/search; give clients the server's address without /v1")
+
+
 def test_a_guarded_server_asks_for_a_key(guarded_server: Server) -> None:
     with Client(guarded_server.url) as client:
         error = error_of(lambda: list(client.list_collections()))
@@ -107,6 +114,7 @@ def test_a_server_that_is_away_is_unreachable_after_some_attempts() -> None:
     with Client("http://127.0.0.1:9", retries=1) as client:
         error = error_of(client.get_collection, "news")
     assert (error.code, error.status) == ("unreachable", None)
+    assert error.detail.startswith("http://127.0.0.1:9: ")
 
 
 def test_a_server_that_comes_back_is_asked_again() -> None:
@@ -212,7 +220,11 @@ def test_what_may_not_be_done_twice_is_sent_once() -> None:
 def test_an_answer_that_no_dragoman_gives_is_told_as_such() -> None:
     with answering((502, {}, b"<html>Bad gateway</html>"), (200, {}, b"<html>")) as (url, _), Client(url) as client:
         error = error_of(client.get_collection, "news")
-        assert (error.code, error.status) == ("bad_answer", 502)
+        assert (error.code, error.status, error.detail) == (
+            "bad_answer",
+            502,
+            "the answer is from a proxy or another server, not from Dragoman",
+        )
         assert error_of(client.get_collection, "news").code == "bad_answer"
 
 

@@ -101,6 +101,9 @@ def test_a_store_is_made_from_texts_and_emptied(client: Client) -> None:
     made.delete()
     assert client.count_documents(name) == 0
     client.delete_collection(name)
+    DragomanVectorStore.from_documents([Document(id="c", page_content="Es hagelt.")], client=client, collection=name)
+    assert client.get_document(name, "c")["text"] == "Es hagelt."
+    client.delete_collection(name)
     with pytest.raises(ValueError, match="server embeds"):
         DragomanVectorStore.from_texts(["a"], DeterministicFakeEmbedding(size=2), client=client, collection=name)
 

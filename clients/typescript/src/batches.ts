@@ -1,10 +1,11 @@
-// Stores any number of documents in as many requests as necessary, and returns one result per document as if it were one request.
+// Sends any number of documents or texts in as many requests as necessary, and returns the results as if it were one request.
 
 import { DragomanError, type Violation } from "./errors.js";
 import type { DocumentInput, DocumentResult, UpsertResult } from "./wire.js";
 
-/** A batch stays well below the server's default limits (`batch_documents_max`, `body_bytes_max`). */
+/** A batch stays well below the server's default limits (`batch_documents_max`, `embedding_inputs_max`, `body_bytes_max`). */
 export const BATCH_DOCUMENTS = 1000;
+const BATCH_TEXTS = 1000;
 export const BATCH_BYTES = 16 * 1024 * 1024;
 
 export type Documents = Iterable<DocumentInput> | AsyncIterable<DocumentInput>;
@@ -30,17 +31,41 @@ export async function upsertInBatches(documents: Documents, countMax: number, by
   return { results, failed };
 }
 
-async function* batches(documents: Documents, countMax: number, bytesMax: number): AsyncGenerator<DocumentInput[]> {
+/** Returns one result per text. `member` is the name of the texts in an error's places. */
+export async function sendTexts<T>(texts: string[], member: string, send: (texts: string[]) => Promise<T[]>): Promise<T[]> {
+  const results: T[] = [];
+  for await (const batch of batches(texts, BATCH_TEXTS, BATCH_BYTES)) {
+    const answers = await send(batch).catch((error) => Promise.reject(countedFrom(error, `/${member}/`, results.length)));
+    for (const answer of answers) results.push(answer);
+  }
+  return results;
+}
+
+/** The error with its positions in `places` counted as if all texts were in one request. */
+function countedFrom(error: unknown, places: string, start: number): unknown {
+  if (!(error instanceof DragomanError)) return error;
+  const moved = (text: string) =>
+    text.startsWith(places) ? text.replace(/\d+/, (position) => String(Number(position) + start)) : text;
+  const detail = moved(error.detail);
+  Object.assign(error, { detail, message: error.message.replace(error.detail, () => detail) });
+  for (const place of error.violations) {
+    place.detail = moved(place.detail);
+    if (place.pointer) place.pointer = place.field = moved(place.pointer);
+  }
+  return error;
+}
+
+async function* batches<T>(values: Iterable<T> | AsyncIterable<T>, countMax: number, bytesMax: number): AsyncGenerator<T[]> {
   const encoder = new TextEncoder();
-  let batch: DocumentInput[] = [];
+  let batch: T[] = [];
   let size = 0;
-  for await (const document of documents) {
-    const bytes = encoder.encode(JSON.stringify(document)).length;
+  for await (const value of values) {
+    const bytes = encoder.encode(JSON.stringify(value)).length;
     if (batch.length > 0 && (batch.length === countMax || size + bytes > bytesMax)) {
       yield batch;
       [batch, size] = [[], 0];
     }
-    batch.push(document);
+    batch.push(value);
     size += bytes;
   }
   if (batch.length > 0) yield batch;

@@ -1,6 +1,6 @@
 // The client: a method for each operation of the API. Arguments and answers are named as in the API.
 
-import { BATCH_BYTES, BATCH_DOCUMENTS, type Documents, upsertInBatches } from "./batches.js";
+import { BATCH_BYTES, BATCH_DOCUMENTS, type Documents, sendTexts, upsertInBatches } from "./batches.js";
 import { type Call, type ClientOptions, Connection } from "./connection.js";
 import { DragomanError } from "./errors.js";
 import { Job } from "./job.js";
@@ -309,16 +309,19 @@ export class Client {
 
   // Embeddings, comparison, mining, models
 
-  /** The embeddings of texts in the same order, with unit length. `inputType` says whether they are documents or queries. */
-  async embed(texts: string[], options: { inputType?: "document" | "query" } = {}): Promise<number[][]> {
-    const body = { input: texts, ...(options.inputType && { input_type: options.inputType }) };
-    const answer = await this.#ask<{ data: { embedding: number[] }[] }>(path("embeddings"), body);
-    return answer.data.map((item) => item.embedding);
+  /** The embeddings of any number of texts in the same order, with unit length. `inputType` says whether they are documents or queries. */
+  embed(texts: string[], { inputType }: { inputType?: "document" | "query" } = {}): Promise<number[][]> {
+    return sendTexts(texts, "input", async (input) => {
+      const answer = await this.#ask<{ data: { embedding: number[] }[] }>(path("embeddings"), { input, input_type: inputType });
+      return answer.data.map((item) => item.embedding);
+    });
   }
 
-  /** The language of each text; empty if it is no language that the model knows. */
-  async detectLanguages(texts: string[]): Promise<wire.LanguageDetection[]> {
-    return (await this.#ask<{ detections: wire.LanguageDetection[] }>(path("detect"), { texts })).detections;
+  /** The languages of any number of texts in the same order; empty where it is no language that the model knows. */
+  detectLanguages(texts: string[]): Promise<wire.LanguageDetection[]> {
+    return sendTexts(texts, "texts", async (part) => {
+      return (await this.#ask<{ detections: wire.LanguageDetection[] }>(path("detect"), { texts: part })).detections;
+    });
   }
 
   /** The similarity of the two texts of each pair: the cosine of their embeddings. */

@@ -35,8 +35,8 @@ export class Connection {
   readonly #options: ClientOptions;
 
   constructor(url: string, options: ClientOptions) {
-    const parsed = new URL(url);
-    if (!/^https?:$/.test(parsed.protocol) || parsed.username || parsed.password || parsed.search || parsed.hash) {
+    const parsed = URL.canParse(url) ? new URL(url) : undefined;
+    if (!parsed || !/^https?:$/.test(parsed.protocol) || parsed.username || parsed.password || parsed.search || parsed.hash) {
       throw new TypeError("url must be http(s)://HOST[:PORT][/PREFIX], without user, query or fragment");
     }
     if (options.apiKey !== undefined && !/^[\x21-\x7e]+$/.test(options.apiKey)) {
@@ -159,7 +159,10 @@ export class Connection {
   #fault(cause: unknown): unknown {
     if (cause instanceof DragomanError || this.#options.signal?.aborted) return cause;
     const inner = cause instanceof Error ? cause.cause : undefined;
-    const detail = inner instanceof Error ? inner.message : String(cause);
-    return new DragomanError("unreachable", detail || "the connection failed", { cause });
+    const reason = (inner instanceof Error ? inner.message : String(cause)) || "the connection failed";
+    // A browser does not tell a page why it may not read an answer.
+    const page = globalThis.location?.origin;
+    const hint = page === undefined || page === new URL(this.url).origin ? "" : `; if the server runs, its cors_origins must list ${page}`;
+    return new DragomanError("unreachable", `${this.url}: ${reason}${hint}`, { cause });
   }
 }

@@ -64,7 +64,7 @@ export function fromAnswer(status: number, headers: Headers, body: string): Drag
   const wait = headers.get("retry-after") ?? "";
   const parts: ErrorParts = { status, ...(requestId === null ? {} : { requestId }), ...(/^\d+$/.test(wait) ? { retryAfterS: Number(wait) } : {}) };
   const problem = readProblem(body);
-  if (problem === undefined) return new DragomanError("bad_answer", `status ${status}, and the error cannot be read`, parts);
+  if (problem === undefined) return new DragomanError("bad_answer", "the answer is from a proxy or another server, not from Dragoman", parts);
   const violations = (problem.errors ?? []).map((place) => {
     const field = place.pointer ?? place.parameter;
     return field === undefined ? place : { ...place, field };

@@ -265,6 +265,26 @@ test("texts are detected, compared and embedded", async () => {
   assert.equal((await client.embed(["Wann regnet es?"], { inputType: "query" }))[0]?.length, model?.dimension);
 });
 
+test("any number of texts is embedded and detected", async () => {
+  const texts = Array.from({ length: 2500 }, (_, number) => `Zimmer ${number}`);
+  const embedded = await client.embed(texts);
+  assert.equal(embedded.length, texts.length);
+  const [alone] = await client.embed(texts.slice(-1));
+  const product = embedded.at(-1)!.reduce((sum, value, index) => sum + value * alone![index]!, 0);
+  assert.ok(product > 0.999, String(product));
+  const detected = await client.detectLanguages([...texts, "Kje je postaja?"]);
+  assert.deepEqual([detected.length, detected.at(-1)?.language], [2501, "sl"]);
+  assert.deepEqual(await client.embed([]), []);
+});
+
+test("the place of a bad text counts all texts", async () => {
+  const texts = [...Array.from({ length: 1002 }, () => "Hallo"), " "];
+  await assert.rejects(client.embed(texts), { detail: "/input/1002: must not be blank" });
+  const refused = await client.detectLanguages(texts).catch((error: unknown) => error);
+  assert.ok(refused instanceof DragomanError && refused.status === 422, String(refused));
+  assert.deepEqual([refused.detail, refused.violations[0]?.field], ["/texts/1002: must not be blank", "/texts/1002"]);
+});
+
 test("a snapshot is made, downloaded and restored", async () => {
   const job = await (await client.createSnapshot(["news"])).wait();
   const snapshot = String(job.info.details.snapshot);

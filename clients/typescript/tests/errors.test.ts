@@ -51,6 +51,12 @@ test("an error in the shape of OpenAI is the same error", async () => {
   assert.match(error.violations[0]?.field ?? "", /input/);
 });
 
+test("the address of a server ends before its version", async () => {
+  const error = await errorOf(new Client(`${server.url}/v1`).search("news", "Züge"));
+  assert.deepEqual([error.code, error.status], ["route_not_found", 404]);
+  assert.match(error.detail, /\/v1\/v1\/collections\/news\/search; give clients the server's address without \/v1$/);
+});
+
 test("a guarded server asks for a key, and a key may be too narrow", async () => {
   const error = await errorOf(new Client(guarded.url).listModels());
   assert.deepEqual([error.code, error.status], ["unauthorized", 401]);
@@ -82,12 +88,25 @@ test("a key is in no text of a client or of an error", async () => {
 test("a URL with a key, and a key that would end the header, are refused", () => {
   assert.throws(() => new Client("http://user:secret@127.0.0.1:7700"), /url must be/);
   assert.throws(() => new Client("http://127.0.0.1:7700/?key=1"), /url must be/);
+  assert.throws(() => new Client("127.0.0.1:7700"), /url must be/);
   assert.throws(() => new Client("http://127.0.0.1:7700", { apiKey: "key\r\nhost: elsewhere" }), /apiKey must be/);
 });
 
 test("a server that is away is unreachable after some attempts", async () => {
   const error = await errorOf(new Client("http://127.0.0.1:9", { retries: 1 }).listModels());
   assert.deepEqual([error.code, error.status], ["unreachable", undefined]);
+  assert.match(error.detail, /^http:\/\/127\.0\.0\.1:9: .*[^ ]$/);
+});
+
+test("an error in a web page of another origin names the setting of the server", async () => {
+  const page = { value: { origin: "http://shop.example" }, configurable: true };
+  Object.defineProperty(globalThis, "location", page);
+  try {
+    const error = await errorOf(new Client("http://127.0.0.1:9", { retries: 0 }).listModels());
+    assert.match(error.detail, /; if the server runs, its cors_origins must list http:\/\/shop\.example$/);
+  } finally {
+    Reflect.deleteProperty(globalThis, "location");
+  }
 });
 
 test("a server that comes back is asked again", async () => {
@@ -194,7 +213,8 @@ test("what may not be done twice is sent once", async () => {
 test("an answer that no Dragoman gives is told as such", async () => {
   await answering([{ status: 502, body: "<html>" }, { status: 200, body: "<html>" }], async (url) => {
     const error = await errorOf(new Client(url).listModels());
-    assert.deepEqual([error.code, error.status], ["bad_answer", 502]);
+    const said = "the answer is from a proxy or another server, not from Dragoman";
+    assert.deepEqual([error.code, error.status, error.detail], ["bad_answer", 502, said]);
     assert.equal((await errorOf(new Client(url).listModels())).code, "bad_answer");
   });
 });

@@ -17,7 +17,7 @@ from typing_extensions import Self
 
 from . import operations, wire
 from .calls import Attempts, Call, Flow, Lines, LineSplitter, Pages, Pause, partial_path
-from .connection import Connection, fault, generic, named, read
+from .connection import Connection, generic, named, read
 from .errors import DragomanError, from_answer
 
 T = TypeVar("T")
@@ -134,7 +134,7 @@ class Client(Connection):
                 if attempts.has_deleted(error):
                     return httpx.Response(204)
             except httpx.TransportError as broken:
-                error = fault(broken)
+                error = self._fault(broken)
             wait_s = attempts.wait_after(error)
             if wait_s is None:
                 raise error
@@ -151,7 +151,7 @@ class Client(Connection):
         try:
             yield from response.iter_bytes()
         except httpx.TransportError as broken:
-            raise fault(broken) from broken
+            raise self._fault(broken) from broken
         finally:
             response.close()
 

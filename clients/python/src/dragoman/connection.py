@@ -35,18 +35,17 @@ class Connection:
             headers["authorization"] = f"Bearer {api_key}"
         return {"timeout": timeout, "headers": headers}
 
+    def _fault(self, error: httpx.TransportError) -> DragomanError:
+        """The error for a failed connection. Connecting too slowly counts as `unreachable`, not as `timeout`."""
+        late = isinstance(error, httpx.TimeoutException) and not isinstance(error, httpx.ConnectTimeout)
+        return DragomanError("timeout" if late else "unreachable", f"{self.url}: {error or type(error).__name__}")
+
     def _request(self, http: httpx.Client | httpx.AsyncClient, call: Call[Any], content: Any) -> httpx.Request:
         if not call.path.startswith("/"):
             raise ValueError(f"the path must begin with a slash, got {call.path!r}")
         return http.build_request(
             call.method, self.url + call.path, params=call.query or None, content=content, headers=call.sent_headers()
         )
-
-
-def fault(error: httpx.TransportError) -> DragomanError:
-    """The error for a failed connection. Connecting too slowly counts as `unreachable`, not as `timeout`."""
-    late = isinstance(error, httpx.TimeoutException) and not isinstance(error, httpx.ConnectTimeout)
-    return DragomanError("timeout" if late else "unreachable", str(error) or type(error).__name__)
 
 
 def read(call: Call[T], body: bytes) -> T:

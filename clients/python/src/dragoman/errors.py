@@ -65,5 +65,5 @@ def from_answer(status: int, headers: Any, body: bytes) -> DragomanError:
         ]
         code, detail = str(problem["code"]), str(problem["detail"])
     except (ValueError, TypeError, KeyError, AttributeError):
-        code, detail, violations = "bad_answer", f"status {status}, and no problem that can be read", []
+        code, detail, violations = "bad_answer", "the answer is from a proxy or another server, not from Dragoman", []
     return DragomanError(code, detail, status, violations, request_id, retry_after_s)

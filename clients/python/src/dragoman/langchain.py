@@ -11,6 +11,7 @@ from typing import Any, Literal
 from langchain_core.documents import Document
 from langchain_core.embeddings import Embeddings
 from langchain_core.vectorstores import VectorStore
+from typing_extensions import Self
 
 from . import wire
 from .client import Client
@@ -83,6 +84,11 @@ class DragomanVectorStore(VectorStore):
     ) -> list[Document]:
         """The search option `diversity`, as 1 - `lambda_mult`. `fetch_k` has no effect: the server reorders the best 200."""
         return self.similarity_search(query, k, **{**kwargs, "diversity": 1 - lambda_mult})
+
+    @classmethod
+    def from_documents(cls, documents: list[Document], embedding: Embeddings | None = None, **kwargs: Any) -> Self:
+        """Like `from_texts`."""
+        return super().from_documents(documents, embedding, **kwargs)  # type: ignore[arg-type]
 
     @classmethod
     def from_texts(

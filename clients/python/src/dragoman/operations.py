@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
+import re
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import PurePath
-from typing import Any, Literal, cast
+from typing import Any, Literal, TypeVar, cast
 
 from typing_extensions import Unpack
 
@@ -16,9 +18,12 @@ from .errors import DragomanError
 
 #: A batch stays well below the server's default limits (`batch_documents_max`, `body_bytes_max`).
 BATCH_DOCUMENTS, BATCH_BYTES = 1000, 16 * 1024 * 1024
+#: Fewer texts than the server's default limit (`embedding_inputs_max`).
+BATCH_TEXTS = 1000
 #: The most values that one filter may list.
 FILTER_VALUES_MAX = 10_000
 
+T = TypeVar("T")
 LineStatus = Literal["created", "updated", "failed"]
 InputType = Literal["document", "query"]
 
@@ -171,16 +176,16 @@ def _as_results(error: DragomanError, batch: Sequence[wire.DocumentInput], start
     return results
 
 
-def _batches(documents: Iterable[wire.DocumentInput], count_max: int, bytes_max: int) -> Iterable[list[wire.DocumentInput]]:
-    batch: list[wire.DocumentInput] = []
+def _batches(values: Iterable[T], count_max: int, bytes_max: int) -> Iterable[list[T]]:
+    batch: list[T] = []
     size = 0
-    for document in documents:
-        document_size = len(json.dumps(document, ensure_ascii=False).encode())
-        if batch and (len(batch) == count_max or size + document_size > bytes_max):
+    for value in values:
+        value_size = len(json.dumps(value, ensure_ascii=False).encode())
+        if batch and (len(batch) == count_max or size + value_size > bytes_max):
             yield batch
             batch, size = [], 0
-        batch.append(document)
-        size += document_size
+        batch.append(value)
+        size += value_size
     if batch:
         yield batch
 
@@ -476,15 +481,41 @@ def delete_classifier(classifier: str) -> Call[None]:
 
 
 def embed(texts: Sequence[str], *, input_type: InputType | None = None) -> Flow[list[list[float]]]:
-    """The embeddings of texts in the same order, with unit length. `input_type` says whether they are documents or queries."""
-    answer = yield ask_by_post({"input": listed("texts", texts), "input_type": input_type}, "embeddings")
-    return [item["embedding"] for item in answer["data"]]
+    """The embeddings of any number of texts in the same order, with unit length.
+
+    `input_type` says whether they are documents or queries.
+    """
+    data = yield from _of_all(texts, "input", "data", {"input_type": input_type}, "embeddings")
+    return [item["embedding"] for item in data]
 
 
 def detect_languages(texts: Sequence[str]) -> Flow[list[wire.LanguageDetection]]:
-    """The language of each text; empty if it is no language that the model knows."""
-    answer = yield ask_by_post({"texts": listed("texts", texts)}, "detect")
-    return list(answer["detections"])
+    """The languages of any number of texts in the same order; empty where it is no language that the model knows."""
+    return (yield from _of_all(texts, "texts", "detections", {}, "detect"))
+
+
+def _of_all(texts: Sequence[str], member: str, answers: str, options: Mapping[str, Any], route: str) -> Flow[list[Any]]:
+    """Sends texts in as many requests as necessary, and returns the answers for all of them."""
+    results: list[Any] = []
+    for batch in _batches(listed("texts", texts), BATCH_TEXTS, BATCH_BYTES):
+        try:
+            answer = yield ask_by_post({member: batch, **options}, route)
+        except DragomanError as error:
+            raise _counted_from(error, f"/{member}/", len(results)) from error
+        results += answer[answers]
+    return results
+
+
+def _counted_from(error: DragomanError, places: str, start: int) -> DragomanError:
+    """The error with its positions in `places` counted as if all texts were in one request."""
+
+    def moved(text: str) -> str:
+        return re.sub(rf"^{places}(\d+)", lambda found: f"{places}{int(found[1]) + start}", text)
+
+    violations = [
+        replace(place, detail=moved(place.detail), pointer=place.pointer and moved(place.pointer)) for place in error.violations
+    ]
+    return replace(error, detail=moved(error.detail), violations=violations)
 
 
 def compare_pairs(pairs: Sequence[wire.TextPair]) -> Flow[list[wire.PairSimilarity]]:
