@@ -5,7 +5,7 @@ import { readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { after, before, test } from 'node:test';
 
-import { Server, Stage, until } from './stage.mjs';
+import { Proxy, Server, Stage, until } from './stage.mjs';
 
 const TEXTS = readFileSync(new URL('texts.ndjson', import.meta.url), 'utf8');
 const server = new Server();
@@ -713,6 +713,19 @@ test('no page breaks the policy or asks another host', async () => {
     await stage.checkPolicy();
   }
   await stage.sees('Not found');
+});
+
+test('a reverse proxy may serve the console below a path', async () => {
+  const proxy = await Proxy.start(server.base, '/dragoman');
+  const below = await Stage.open(proxy.base);
+  await below.visit('#/search/island?q=nets');
+  await below.page.waitForSelector('.hit');
+  await below.press('Copy the request');
+  await below.page.waitForSelector('pre.code');
+  assert.ok((await below.text('pre.code')).includes(`${proxy.base}/v1/collections/island/search`));
+  await below.checkPolicy();
+  await below.close();
+  proxy.stop();
 });
 
 test('the first paint comes within 100 ms', async () => {

@@ -3,6 +3,7 @@
 import assert from 'node:assert/strict';
 import { spawn } from 'node:child_process';
 import { existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync } from 'node:fs';
+import http from 'node:http';
 import { createServer } from 'node:net';
 import { createRequire } from 'node:module';
 import { tmpdir } from 'node:os';
@@ -55,6 +56,29 @@ export class Server {
     const answer = await fetch(this.base + path, { method, body: sent, headers: { 'content-type': typeof body === 'string' ? 'application/x-ndjson' : 'application/json' } });
     assert.ok(answer.ok, `${method} ${path}: ${answer.status}`);
     return answer.status === 204 ? null : answer.json();
+  }
+}
+
+/** A reverse proxy that serves a server below a path, and nothing elsewhere. */
+export class Proxy {
+  static async start(server, path) {
+    const proxy = new Proxy();
+    proxy.listener = http.createServer((request, response) => {
+      if (!request.url.startsWith(`${path}/`)) return response.writeHead(404).end();
+      const { method, headers } = request;
+      return request.pipe(http.request(server + request.url.slice(path.length), { method, headers }, (answer) => {
+        response.writeHead(answer.statusCode, answer.headers);
+        answer.pipe(response);
+      }));
+    });
+    await new Promise((done) => proxy.listener.listen(0, '127.0.0.1', done));
+    proxy.base = `http://127.0.0.1:${proxy.listener.address().port}${path}`;
+    return proxy;
+  }
+
+  stop() {
+    this.listener.closeAllConnections();
+    this.listener.close();
   }
 }
 

@@ -1,4 +1,4 @@
-// The public API as the console calls it: the key, errors, pages of lists, jobs. Nothing else talks to the server.
+// The public API: the key, errors, pages of lists, jobs. Nothing else talks to the server.
 
 // Callbacks: the server is unreachable (`gone`) or `back`, asks for a `key`, or the `session`'s permissions are known.
 export const server = {};
@@ -23,12 +23,13 @@ function problem(status, body) {
 
 export const hasKey = () => key !== null;
 
-export const path = (...parts) => `/v1/${parts.map(part => encodeURIComponent(part)).join('/')}`;
+// Relative: a proxy may add a path before it.
+export const path = (...parts) => `v1/${parts.map(part => encodeURIComponent(part)).join('/')}`;
 
 // Sends a request and returns its response. `body` is sent as JSON, unless `type` names another media type.
 // Asks for a key if the server requires one, and retries with it.
 export async function send(method, target, {body, type, encoding, version, query, signal} = {}) {
-	const url = new URL(target, location.origin);
+	const url = new URL(target, location);
 	for (const [name, value] of Object.entries(query ?? {})) if ((value ?? '') !== '') url.searchParams.set(name, value);
 	for (;;) {
 		const used = key;
@@ -61,7 +62,7 @@ export const post = (target, body, signal) => call('POST', target, {body, signal
 export async function all(list, signal) {
 	const rows = [];
 	for (let cursor = ''; cursor !== undefined;) {
-		const page = await get(`/v1/${list}`, {limit: 200, cursor}, signal);
+		const page = await get(`v1/${list}`, {limit: 200, cursor}, signal);
 		rows.push(...page[list]);
 		cursor = page.next_cursor;
 	}
@@ -147,9 +148,9 @@ export async function probe() {
 		return status !== 401 && status !== 403;
 	};
 	try {
-		session.everything = await allowed('GET', '/v1/keys?limit=1');
-		session.admin = session.everything || key !== null && await allowed('POST', '/v1/collections', '{}');
-		session.write = session.admin || key !== null && await allowed('POST', '/v1/jobs/00000000-0000-7000-8000-000000000000/cancel', '{}');
+		session.everything = await allowed('GET', 'v1/keys?limit=1');
+		session.admin = session.everything || key !== null && await allowed('POST', 'v1/collections', '{}');
+		session.write = session.admin || key !== null && await allowed('POST', 'v1/jobs/00000000-0000-7000-8000-000000000000/cancel', '{}');
 	} catch {
 		wentAway();
 	} finally {
@@ -166,7 +167,7 @@ async function wentAway() {
 	while (gone) {
 		await pause(1500);
 		try {
-			gone = !(await fetch('/readyz', {cache: 'no-store'})).ok;
+			gone = !(await fetch('readyz', {cache: 'no-store'})).ok;
 		} catch { /* still unreachable */ }
 	}
 	server.back();

@@ -74,7 +74,7 @@ async function countJobs() {
 	for (;;) {
 		if (!document.hidden && (!session.guarded || hasKey())) {
 			// Errors are reported elsewhere.
-			const {jobs} = await get('/v1/jobs', {limit: 50}).catch(() => ({jobs: []}));
+			const {jobs} = await get('v1/jobs', {limit: 50}).catch(() => ({jobs: []}));
 			const open = jobs.filter(job => !ended(job)).length;
 			Object.assign(count, {textContent: open, hidden: open === 0, ariaLabel: `${open} under way`});
 		}

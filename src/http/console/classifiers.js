@@ -20,7 +20,7 @@ export async function show(page) {
 }
 
 async function create() {
-	const known = await get('/v1/collections', {limit: 200});
+	const known = await get('v1/collections', {limit: 200});
 	const first = (known.collections.find(one => one.documents > 0) ?? (known.next_cursor && known.collections[0]))?.name;
 	if (!first) return tell('Create a collection with documents first.', 'note');
 	const labels = h('datalist', {id: 'label-fields'});
@@ -29,7 +29,7 @@ async function create() {
 	const made = await ask('New classifier', {
 		name: ['Name', {required: true, autofocus: true}], collection: ['Learns from', pickCollection(known, first, offer)],
 		field: ['Field with the label', {required: true, list: labels.id}], labels, kind: ['Kind', select(KINDS)],
-	}, 'Train', ({name, kind, ...source}) => post('/v1/classifiers', {name, kind, source}));
+	}, 'Train', ({name, kind, ...source}) => post('v1/classifiers', {name, kind, source}));
 	if (made) location.hash = link('classifiers', made.name);
 	return made;
 }

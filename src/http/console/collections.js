@@ -28,7 +28,7 @@ async function showAll({main, signal}) {
 		if (key === 'Enter' && written(filter)) location.hash = here(written(filter));
 	}});
 	const read = async limit => {
-		const answer = await get('/v1/collections', {limit, cursor}, signal);
+		const answer = await get('v1/collections', {limit, cursor}, signal);
 		known.push(...answer.collections);
 		cursor = answer.next_cursor;
 	};
@@ -65,7 +65,7 @@ async function create() {
 		kind: ['Contents', select([['model', 'Texts, embedded by the model'], ['vectors', 'My own vectors']], 'model', value => { dimension.parentElement.hidden = value === 'model'; })],
 		dimension: ['Values per vector', dimension],
 		more: {quantization: ['Quantization of the index', select([['', 'default'], 'f32', 'bf16', 'f16', 'i8', 'b1'])], metadata_indexes: [INDEXES, {placeholder: 'topic, year', 'data-list': ''}]},
-	}, 'Create', ({kind, ...values}) => post('/v1/collections', values));
+	}, 'Create', ({kind, ...values}) => post('v1/collections', values));
 	dimension.parentElement.hidden = true;
 	const {name} = await made ?? {};
 	if (name) location.hash = here(name);

@@ -17,7 +17,7 @@ export async function show({main, query, signal}) {
 	let limit = PAGE;
 	let cards = new Map();
 	const read = async () => {
-		const {jobs, next_cursor: older} = await get('/v1/jobs', {...chosen, limit}, signal);
+		const {jobs, next_cursor: older} = await get('v1/jobs', {...chosen, limit}, signal);
 		cards = new Map(jobs.map(job => [job.id, cards.get(job.id) ?? card(job)]));
 		for (const job of jobs) cards.get(job.id).update(job);
 		const order = [...cards.values()].map(one => one.element);
@@ -81,7 +81,7 @@ const showFailed = job => reading('What failed', async () => {
 	const {lines: found, more} = await lines(target, {query: {status: 'failed'}, most: FAILED_SHOWN});
 	if (found.length === 0) return h('p', 'No line failed.');
 	return [table('Failed lines', ['#Line', 'Document', 'Member', 'Problem'], found.map(({line, id, error, ...rest}) => [line === undefined ? '' : number(line), short(id ?? ''), error?.pointer, error?.detail ?? short(rest)])),
-		more && hint(`The first ${FAILED_SHOWN}. All of them: GET ${target}?status=failed`)];
+		more && hint(`The first ${FAILED_SHOWN}. All of them: GET /${target}?status=failed`)];
 });
 
 // Shows a job in `place` until it ends, reports a failure, and returns it.

@@ -33,7 +33,7 @@ async function create() {
 		scope: ['Scope', select(Object.entries(SCOPES), session.guarded ? 'read' : 'admin')],
 		collections: ['Only these collections', {placeholder: 'all', 'data-list': ''}, 'Names, separated by commas'],
 		expires_at: ['Expires', {type: 'date'}],
-	}, 'Create', ({collections, expires_at: day, ...values}) => post('/v1/keys', {...values, ...(collections.length > 0 && {collections}), ...(day && {expires_at: new Date(`${day}T00:00:00`)})}));
+	}, 'Create', ({collections, expires_at: day, ...values}) => post('v1/keys', {...values, ...(collections.length > 0 && {collections}), ...(day && {expires_at: new Date(`${day}T00:00:00`)})}));
 	if (!made) return false;
 	const secret = h('code', made.secret);
 	await dialog('Copy the key now', close => h('div', h('p', 'The server stores only its hash, so it cannot be shown again.'), h('div.secret', secret, copier(secret)),

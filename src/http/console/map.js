@@ -64,7 +64,7 @@ export async function showMap({query, signal}, {name, model}, body) {
 		const asked = `${center} ${field}`;
 		const kept = new URLSearchParams(Object.entries({center, field, q: written(box)}).filter(([, value]) => value && value !== 'none'));
 		history.replaceState(null, '', link('collections', name, 'map') + `?${kept}`.replace(/\?$/, ''));
-		const [{projections}, {jobs}] = await Promise.all([get(target, {}, signal), get('/v1/jobs', {type: 'project', collection: name, limit: 10}, signal)]);
+		const [{projections}, {jobs}] = await Promise.all([get(target, {}, signal), get('v1/jobs', {type: 'project', collection: name, limit: 10}, signal)]);
 		const running = jobs.find(job => !ended(job));
 		if (running && !following) follow(running).catch(failed);
 		const one = projections.find(each => each.center === center);

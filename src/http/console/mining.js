@@ -11,7 +11,7 @@ const TONES = {accepted: 'good', rejected: 'bad'};
 export const show = page => (page.args[0] ? review(page, page.args[0]) : overview(page));
 
 async function overview({main, signal}) {
-	const [known, {jobs}] = await Promise.all([get('/v1/collections', {limit: 200}, signal), get('/v1/jobs', {type: 'mine', limit: 30}, signal)]);
+	const [known, {jobs}] = await Promise.all([get('v1/collections', {limit: 200}, signal), get('v1/jobs', {type: 'mine', limit: 30}, signal)]);
 	const first = known.collections.find(one => one.documents > 0) ?? (known.next_cursor && known.collections[0]);
 	fill(main, head('Mining', 'Finds translations: pairs of sentences that are nearer to each other than to their neighbors.'),
 		may('write') && (first ? start(known, first) : empty('Nothing to mine', 'Create a collection with documents in two languages first.')),
@@ -35,7 +35,7 @@ function start(known, first) {
 		neighbors: ['Neighbors', {type: 'number', min: 1, max: 64, value: '4'}, 'Each side needs at least as many sentences'],
 	});
 	return h('section.card', h('div.split', sides), h('div.pair', elements), h('div', button('Find pairs', async () => {
-		const job = await post('/v1/mine', {first: sides[0].chosen, second: sides[1].chosen, ...values()});
+		const job = await post('v1/mine', {first: sides[0].chosen, second: sides[1].chosen, ...values()});
 		location.hash = `#/mining/${job.id}`;
 	}, 'primary')));
 }

@@ -19,7 +19,7 @@ const MEASURES = {
 };
 
 export async function show({main, signal}) {
-	const {data} = await get('/v1/models', {}, signal);
+	const {data} = await get('v1/models', {}, signal);
 	fill(main, head('Models', 'They turn texts into points. Texts of the same meaning are close together in any language.'), data.map(describe), attempt());
 }
 
@@ -35,7 +35,7 @@ function attempt() {
 	const [first, second] = ['The library is closed on Mondays.', 'La bibliothèque est fermée le lundi.'].map(value => h('textarea', {rows: 3, value}));
 	const answer = h('p.line', {role: 'status'});
 	return card('How similar are two sentences?', h('div.split', field('First', first), field('Second', second)), h('div.line', button('Compare', async () => {
-		const {results: [{score: cosine}]} = await post('/v1/similarity', {pairs: [{first: first.value, second: second.value}]});
+		const {results: [{score: cosine}]} = await post('v1/similarity', {pairs: [{first: first.value, second: second.value}]});
 		fill(answer, h('b', `cosine ${score(cosine)}`), meter(cosine));
 	}, 'primary'), answer));
 }

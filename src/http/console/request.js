@@ -44,7 +44,7 @@ export function showRequest(path, body) {
 	const code = h('pre.code', {tabindex: '0', label: 'The request'});
 	const pick = (at, focus) => {
 		chosen = (at + WRITERS.length) % WRITERS.length;
-		code.textContent = WRITERS[chosen][1](location.origin + path, body);
+		code.textContent = WRITERS[chosen][1](new URL(path, location), body);
 		tabs.forEach((tab, place) => {
 			tab.ariaSelected = String(place === chosen);
 			tab.tabIndex = place === chosen ? 0 : -1;

@@ -14,7 +14,7 @@ const TYPING_MS = 280;
 let lastCollection = '';
 
 export async function show(page) {
-	const known = await get('/v1/collections', {limit: LISTED}, page.signal);
+	const known = await get('v1/collections', {limit: LISTED}, page.signal);
 	const {collections} = known;
 	if (collections.length === 0) {
 		fill(page.main, h('div.empty', h('h1', 'Ask in any language. Find answers in all of them.'), h('p', 'There is no collection yet. Create one, import a file of texts, and come back.'),
@@ -142,7 +142,7 @@ function search({main, query, signal}, collection, known) {
 		const stop = AbortSignal.any([running.signal, signal]);
 		results.ariaBusy = 'true';
 		const answers = bodies().map(body => post(path('collections', name, 'search'), {...body, explain: true}, stop));
-		const detected = vectors() ? null : post('/v1/detect', {texts: [question]}, stop).then(({detections: [one]}) => (one.confidence < 0.5 ? null : one), () => null);
+		const detected = vectors() ? null : post('v1/detect', {texts: [question]}, stop).then(({detections: [one]}) => (one.confidence < 0.5 ? null : one), () => null);
 		const settled = await Promise.allSettled([...answers, detected]);
 		if (stop.aborted) return;
 		results.ariaBusy = null;

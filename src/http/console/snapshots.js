@@ -43,7 +43,7 @@ export async function show({main, signal}) {
 	})});
 	await read();
 	fill(main, head('Snapshots', 'Consistent copies, made while the server runs. They contain no keys.', file, button('Upload', () => file.click(), '', {sign: 'up'}),
-		button('Snapshot of everything', async () => run(await post('/v1/snapshots', {})), 'primary')), work, list);
+		button('Snapshot of everything', async () => run(await post('v1/snapshots', {})), 'primary')), work, list);
 }
 
 function askRestore(collections) {
