@@ -89,7 +89,7 @@ mod tests {
         assert_eq!(refusal("\n\n", FileFormat::Csv), "is missing: the file is empty");
         let expect = "got only \"id;text\"; CSV separates cells by commas, TSV by tabs";
         assert!(refusal("id;text\n", FileFormat::Csv).ends_with(expect));
-        assert!(refusal("id,text", FileFormat::Tsv).ends_with("got only \"id,text\""));
+        assert!(refusal("id,text", FileFormat::Tsv).ends_with("\"id,text\"; CSV separates cells by commas, TSV by tabs"));
         assert!(refusal("\"text\"x\n", FileFormat::Csv).contains("after a closing quote"));
         let types = check(input(b"text\n"), (FileFormat::Csv, FileEncoding::Identity), Some("year:number"));
         assert!(matches!(types, Err(CliError::Usage(_))));
