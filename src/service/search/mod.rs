@@ -98,12 +98,12 @@ impl CollectionHandle {
             let embedder = state.embedder.clone();
             async move {
                 let permit = Arc::clone(&state.search_permits).acquire_owned().await.map_err(|_| Error::Stopping)?;
+                // Held until the search ends, even if its caller is gone. It is released after that, not by the search itself, so
+                // that the next search finds an idle thread instead of starting one.
                 let searching = collection.read(move |collection| {
-                    // Held until the search ends, even if its caller is gone.
-                    let _permit = permit;
-                    search_open(collection, &request, (query, embedded), &embedder, &budget)
+                    Ok((search_open(collection, &request, (query, embedded), &embedder, &budget)?, permit))
                 });
-                let mut results = searching.await.map_err(|error| in_batch(index, error))?;
+                let (mut results, _permit) = searching.await.map_err(|error| in_batch(index, error))?;
                 results.statistics.embedding_ms = embedding_ms;
                 Ok(results)
             }
