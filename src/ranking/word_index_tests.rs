@@ -137,10 +137,11 @@ fn a_misspelled_name_does_not_mean_another_word() {
 fn a_misspelled_word_rather_means_a_word_one_letter_away_than_one_that_sounds_like_it() {
     let word = |key: u32, symbols: &[SoundSymbol]| Word { sound: Sound::new(Script::Latin, symbols), ..Word::from(key) };
     let (tree, typed) = (word(TREE, &[M, A, R, K, A, N, R]), word(61, &[M, A, R, K, A, N, A, R]));
-    let mut index = WordIndex::default();
-    index.insert(PassageId(0), &WordCounts::from_words(vec![tree]), &translations());
-    index.insert(PassageId(1), &WordCounts::from_words(vec![Word::from(BOAT)]), &translations());
     let found = |corrections: Vec<u32>| {
+        // An index remembers what a word found.
+        let mut index = WordIndex::default();
+        index.insert(PassageId(0), &WordCounts::from_words(vec![tree]), &translations());
+        index.insert(PassageId(1), &WordCounts::from_words(vec![Word::from(BOAT)]), &translations());
         let scores = index.scores(&[QueryWord { corrections, ..typed.into() }], None, &translations());
         index.nearest(&scores, 10, |_| true).into_iter().map(|(passage, _)| passage.0).collect::<Vec<_>>()
     };

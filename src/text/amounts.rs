@@ -50,7 +50,7 @@ pub(super) fn amounts(normal: &str, share: f32) -> Vec<LiteralPart> {
 /// thousands as one.
 pub(super) fn large_numbers(texts: &[&str], share: f32) -> Vec<LiteralPart> {
     let number = |(index, position): (usize, usize)| {
-        let in_digits = || Some((with_powers(&digits(without_signs_after(texts[index]))?), 1));
+        let in_digits = || Some((with_powers(&digits(texts[index].trim_matches(|c: char| !c.is_alphanumeric()))?), 1));
         let (Notations { spaced, unspaced }, count) = large_number(&texts[index..]).or_else(in_digits)?;
         let typed: Vec<Run<'_>> = texts[index..index + count].iter().flat_map(|text| runs(text)).collect();
         let (words, share) = (word_keys(&typed), share * typed.len() as f32);
@@ -128,7 +128,7 @@ fn digits(number: &str) -> Option<String> {
     if is_number(number) {
         return Some(number.to_owned());
     }
-    let mut phrases = number.starts_with(|c: char| !c.is_alphabetic()).then(|| ungrouped(number)).into_iter().flatten();
+    let mut phrases = number.starts_with(|c: char| c.is_ascii_digit()).then(|| ungrouped(number)).into_iter().flatten();
     phrases.find_map(|phrase| if let [digits] = &phrase.terms[..] { Some(digits.clone()) } else { None })
 }
 

@@ -16,7 +16,6 @@ const PART_MIN: f32 = SAME_MIN / 8.0;
 const OTHER_FORM: f32 = 0.9;
 /// An unknown word that sounds like one of the collection with at least this probability is a name.
 const NAME_MIN: f32 = 0.2;
-
 /// Factor of the probability that a misspelled word means a known word of the collection that sounds like it, if other known words
 /// are one letter away from it.
 const SOUNDS_LIKE: f32 = 0.4;
