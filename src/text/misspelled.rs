@@ -66,10 +66,12 @@ impl Edit<'_> {
             Self::Replaced { typed, meant } => {
                 let are_beside = |row: &&str| row.contains(&[typed, meant].concat()) || row.contains(&[meant, typed].concat());
                 let are_similar = |group: &&str| group.contains(typed) && group.contains(meant);
-                match () {
-                    () if KEYS.iter().any(are_beside) => 2,
-                    () if SIMILAR.iter().any(are_similar) => 3,
-                    () => 5,
+                if KEYS.iter().any(are_beside) {
+                    2
+                } else if SIMILAR.iter().any(are_similar) {
+                    3
+                } else {
+                    5
                 }
             }
         }
@@ -78,8 +80,8 @@ impl Edit<'_> {
 
 /// Returns the numbers (`word_key`) of the words that `is_known` accepts and that a plain word of this class may mean, which is
 /// unknown itself. Different words may share a number, so unless people often make the mistake, a word that is meant must also
-/// have fewer tokens: `tokens` counts those of a text, which are many for a text that is no word.
-/// `is_compound` says whether the typed word has two known parts.
+/// have fewer tokens: `tokens` counts those of a text, which are many for a text that is no word. `is_compound` says whether the
+/// typed word has two known parts.
 pub(super) fn corrections_of(
     class: Class,
     word: &str,
