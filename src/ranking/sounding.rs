@@ -19,9 +19,12 @@ pub(super) const MISSPELLED: f32 = 0.5;
 const MISSPELLED_KNOWN: f32 = 0.25;
 /// The same if two edits lead to it.
 const MISSPELLED_TWICE: f32 = 0.3;
+/// Factor of the probability that a misspelled word means a known word of its script that sounds like it, if other known words
+/// are one letter away from it.
+const SOUNDS_LIKE: f32 = 0.4;
 
 /// A word of a question, and what is known about it.
-pub(super) struct Typed {
+pub(super) struct Typed<'q> {
     pub(super) word: Word,
     /// Its posting, if the collection has it.
     pub(super) posting: Option<u32>,
@@ -29,6 +32,8 @@ pub(super) struct Typed {
     pub(super) is_translated: bool,
     /// Whether the collection has words that probably mean the same.
     pub(super) is_found: bool,
+    /// Known words that are one letter away from it.
+    pub(super) corrections: &'q [u32],
 }
 
 /// What a word may stand for.
@@ -39,24 +44,29 @@ pub(super) struct Sounding {
     pub(super) is_misspelled: bool,
 }
 
-/// Finds the words of a collection that `exists` accepts and that the typed word may stand for. `is_translated` says whether the
-/// translation table has the word with a posting.
+/// Finds the words of a collection that `exists` accepts and that the typed word may stand for. `known_word` returns the word with
+/// a posting if the translation table has it.
 pub(super) fn sounding(
     sounds: &SoundIndex,
     typed: &Typed,
     exists: impl Fn(u32) -> bool,
-    is_translated: impl Fn(u32) -> bool,
+    known_word: impl Fn(u32) -> Option<u32>,
 ) -> Sounding {
-    let Typed { word, posting, is_translated: of_typed, is_found } = *typed;
+    let Typed { word, posting, is_translated: of_typed, is_found, corrections } = *typed;
+    let is_corrected = posting.is_none() && !of_typed && !corrections.is_empty();
+    let only_sounds = |posting_id| is_corrected && known_word(posting_id).is_some_and(|known| !corrections.contains(&known));
     let others = sounds.similar(word.sound, &exists).into_iter().filter(|(other, _)| Some(other.posting_id) != posting);
     let same = |(SoundingWord { posting_id, sound }, similar): (SoundingWord, f32)| {
-        let of_translated = match (of_typed, is_translated(posting_id)) {
+        let of_translated = match (of_typed, known_word(posting_id).is_some()) {
             (false, false) => 1.0,
             (true, true) => BOTH_TRANSLATED,
             _ => ONE_TRANSLATED,
         };
-        let is_spelled_otherwise = posting.is_some() && sound.script() == word.sound.script();
-        let of_spelling = if is_spelled_otherwise { ANOTHER_SPELLING } else { 1.0 };
+        let of_spelling = match sound.script() == word.sound.script() {
+            true if posting.is_some() => ANOTHER_SPELLING,
+            true if only_sounds(posting_id) => SOUNDS_LIKE,
+            _ => 1.0,
+        };
         (posting_id, probability(word.sound, similar) * of_translated * of_spelling)
     };
     let mut words: FxHashMap<u32, f32> = others.map(same).collect();
@@ -66,17 +76,18 @@ pub(super) fn sounding(
         (true, true) => usize::from(is_long),
         (true, false) => 2,
     };
-    let corrections = sounds.misspelled(word.sound, edits_max, &exists);
-    for Correction { word, edits } in &corrections {
+    let misspelled = sounds.misspelled(word.sound, edits_max, &exists);
+    for Correction { word, edits } in &misspelled {
         let probability = match (of_typed, edits) {
             (true, _) => MISSPELLED_KNOWN,
             (false, 1) => MISSPELLED,
             (false, _) => MISSPELLED_TWICE,
         };
+        let probability = if only_sounds(word.posting_id) { SOUNDS_LIKE * probability } else { probability };
         let same = words.entry(word.posting_id).or_default();
         *same = same.max(probability);
     }
-    Sounding { words, is_misspelled: !corrections.is_empty() && !of_typed }
+    Sounding { words, is_misspelled: !misspelled.is_empty() && !of_typed }
 }
 
 #[cfg(test)]
@@ -95,8 +106,8 @@ mod tests {
     fn found(collection: &[SoundSymbol], typed: &[SoundSymbol], is_translated: bool, is_found: bool) -> Option<f32> {
         let sound = word(collection).sound;
         let sounds = SoundIndex::of([SoundingWord { posting_id: 0, sound }]);
-        let typed = Typed { word: word(typed), posting: None, is_translated, is_found };
-        sounding(&sounds, &typed, |_| true, |_| true).words.get(&0).copied()
+        let typed = Typed { word: word(typed), posting: None, is_translated, is_found, corrections: &[] };
+        sounding(&sounds, &typed, |_| true, |_| Some(KNOWN)).words.get(&0).copied()
     }
 
     #[test]
@@ -112,5 +123,18 @@ mod tests {
         let (mark, typed) = ([M, A, R, K], [M, L, R, K]);
         assert!(found(&mark, &typed, true, false) < Some(MISSPELLED_KNOWN));
         assert_eq!(found(&mark, &typed, false, false), Some(MISSPELLED));
+    }
+    #[test]
+    fn a_known_word_of_the_same_script_is_hardly_a_name_if_others_are_one_letter_away() {
+        let probability_of = |script: Script, corrections: &[u32]| {
+            let symbols = [M, A, R, K, A, S];
+            let sounds = SoundIndex::of([SoundingWord { posting_id: 0, sound: Sound::new(script, &symbols) }]);
+            let typed = Typed { word: word(&symbols), posting: None, is_translated: false, is_found: false, corrections };
+            sounding(&sounds, &typed, |_| true, |_| Some(KNOWN)).words[&0]
+        };
+        let alone = [Script::Latin, Script::Cyrillic].map(|script| probability_of(script, &[]));
+        let [latin, cyrillic] = [Script::Latin, Script::Cyrillic].map(|script| probability_of(script, &[KNOWN + 1]));
+        assert_eq!([latin, cyrillic], [SOUNDS_LIKE * alone[0], alone[1]]);
+        assert_eq!(probability_of(Script::Latin, &[KNOWN]), alone[0], "it is one of those");
     }
 }

@@ -28,6 +28,7 @@ use crate::service::folders::orphaned;
 use crate::service::keys::keyring::Keyring;
 use crate::service::limits::shares::SharedLimit;
 use crate::service::open_collection::OpenCollection;
+use crate::service::search::SearchThreads;
 use crate::storage::{CatalogStorage, PostgresCatalog, PostgresOptions, PostgresServer, ReplicaOptions};
 use crate::store::{Catalog, DirectoryLock, OpenDatabases, StoreError};
 
@@ -36,7 +37,7 @@ use crate::store::{Catalog, DirectoryLock, OpenDatabases, StoreError};
 const WRITE_THREADS: usize = 96;
 /// Maximum number of searches that run at once, over all collections. More would only compete for the cores, and each takes some
 /// megabytes. So many, because those in a collection whose words are still being read wait, and must not delay the others.
-const SEARCHES_MAX: usize = 64;
+pub(super) const SEARCHES_MAX: usize = 64;
 /// Maximum number of background batches at the encoder, over all collections: one running, one next.
 const BACKGROUND_PERMITS: usize = 2;
 /// How long statements may still run when the server stops. Either the work of an interrupted statement has not been
@@ -115,7 +116,7 @@ impl Service {
             snapshots_lock: Mutex::default(),
             names_lock: Arc::new(tokio::sync::Mutex::new(())),
             write_threads: Arc::new(Semaphore::new(WRITE_THREADS)),
-            search_permits: Arc::new(Semaphore::new(SEARCHES_MAX)),
+            search_threads: Arc::new(SearchThreads::new(SEARCHES_MAX)),
             background_permits: Arc::new(Semaphore::new(BACKGROUND_PERMITS)),
             stopping: Arc::default(),
             retiring: Arc::default(),

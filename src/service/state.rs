@@ -24,6 +24,7 @@ use crate::service::keys::keyring::Keyring;
 use crate::service::limits::budget::RequestMemory;
 use crate::service::limits::shares::SharedLimit;
 use crate::service::open_collection::OpenCollection;
+use crate::service::search::SearchThreads;
 use crate::service::snapshots::ScheduleMeter;
 use crate::storage::{CatalogPart, CatalogStorage, PostgresServer};
 use crate::store::{DirectoryLock, OpenDatabases, StoreError};
@@ -93,8 +94,8 @@ pub(crate) struct State {
     pub(super) names_lock: Arc<tokio::sync::Mutex<()>>,
     /// Bounds the threads that block in writes, so that searches always find one.
     pub(super) write_threads: Arc<Semaphore>,
-    /// Bounds the searches that run at once, over all collections, because each takes memory in proportion to its collection.
-    pub(super) search_permits: Arc<Semaphore>,
+    /// Run the searches of all collections.
+    pub(super) search_threads: Arc<SearchThreads>,
     /// Bounds the background batches at the encoder, over all collections.
     pub(super) background_permits: Arc<Semaphore>,
     pub(super) stopping: Arc<AtomicBool>,

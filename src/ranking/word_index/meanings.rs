@@ -16,10 +16,6 @@ const PART_MIN: f32 = SAME_MIN / 8.0;
 const OTHER_FORM: f32 = 0.9;
 /// An unknown word that sounds like one of the collection with at least this probability is a name.
 const NAME_MIN: f32 = 0.2;
-/// Factor of the probability that a misspelled word means a known word of the collection that sounds like it, if other known words
-/// are one letter away from it.
-const SOUNDS_LIKE: f32 = 0.4;
-
 /// Words that a word of a question represents.
 #[derive(Default)]
 struct Found {
@@ -64,11 +60,10 @@ impl WordIndex {
             found.push(posting_id, OTHER_FORM);
             found.expected += if translations.has(form) { 0.0 } else { OTHER_FORM * self.frequency(posting_id) as f32 };
         }
-        let is_translated = |word| translations.has(word);
         let is_found = found.words().iter().any(|(_, same)| *same >= PROBABLY);
-        let typed = Typed { word: *word, posting, is_translated: known.is_some(), is_found };
-        let of_posting = |posting_id: u32| is_translated(self.postings[posting_id as usize].word);
-        let Sounding { words: sounding, mut is_misspelled } = sounding(&self.sounds, &typed, |id| self.exists(id), of_posting);
+        let typed = Typed { word: *word, posting, is_translated: known.is_some(), is_found, corrections };
+        let known_word = |id: u32| Some(self.postings[id as usize].word).filter(|word| translations.has(*word));
+        let Sounding { words: sounding, mut is_misspelled } = sounding(&self.sounds, &typed, |id| self.exists(id), known_word);
         let is_new = posting.is_none() && known.is_none();
         let mut is_name = is_new && sounding.values().any(|same| *same >= NAME_MIN);
         if let Some((pair, same)) = (is_new && !is_name).then(|| self.two_words(word.sound)).flatten() {
@@ -79,12 +74,7 @@ impl WordIndex {
         }
         let is_another = |(id, same): (&u32, &f32)| *same >= NAME_MIN && !corrections.contains(&self.postings[*id as usize].word);
         let may_mean = is_new && (is_misspelled || !sounding.iter().any(is_another));
-        let only_sounds = |posting_id: u32| {
-            let other = self.postings[posting_id as usize].word;
-            is_new && !corrections.is_empty() && !corrections.contains(&other) && translations.has(other)
-        };
         for (posting_id, same) in sounding {
-            let same = if only_sounds(posting_id) { SOUNDS_LIKE * same } else { same };
             found.push(posting_id, same);
             found.expected += same * self.frequency(posting_id) as f32;
         }

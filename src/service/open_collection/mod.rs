@@ -12,6 +12,7 @@ pub(super) mod reservation;
 mod reserved;
 mod search_mark;
 mod shared;
+mod work;
 pub(super) mod worker;
 
 use std::path::PathBuf;
@@ -23,7 +24,6 @@ use parking_lot::{Mutex, RwLock};
 use tokio::sync::{Notify, Semaphore};
 use tokio::task::JoinHandle;
 
-use super::blocking::blocking;
 use super::error::Error;
 use super::folders::AtPath;
 use super::search::CollectionTokens;
@@ -31,7 +31,7 @@ use crate::domain::{Collection, Embedding, Limits, ModelInfo, PassageId, Sequenc
 use crate::index::{self, Index, IndexParameters};
 use crate::service::folders::orphaned;
 use crate::storage::{Embedded, Postgres, Storage};
-use crate::store::{Change, DirectoryLock, DocumentStore, StoreError, with_caller};
+use crate::store::{Change, DirectoryLock, DocumentStore, StoreError};
 use found_damage::FoundDamage;
 use reserved::ReservedPassages;
 
@@ -232,42 +232,8 @@ impl OpenCollection {
         kind(&self.current()) == kind(&other.current())
     }
 
-    /// Runs a write of a job, and reports damage. Fails with `StoreError::Replaced` if the collection was re-embedded, and with
-    /// `CollectionReplaced` if a restore replaced it. Blocks.
-    pub(crate) fn write_for_job<T>(&self, write: impl FnOnce(&dyn Storage) -> Result<T, StoreError>) -> Result<T, Error> {
-        let _writes = self.writes.blocking_read();
-        self.check_not_restored_over()?;
-        self.with_store(|store| if self.replacement.get().is_some() { Err(StoreError::Replaced) } else { write(store) })
-    }
-
     pub(crate) fn set_current(&self, row: Collection) {
         *self.current.write() = row;
-    }
-
-    /// Runs blocking work. If the collection was deleted in the meantime, any failure becomes `CollectionNotFound`.
-    pub(crate) async fn run<T: Send + 'static>(
-        self: &Arc<Self>,
-        work: impl FnOnce(&Arc<Self>) -> Result<T, Error> + Send + 'static,
-    ) -> Result<T, Error> {
-        let shared = Arc::clone(self);
-        let result = blocking(move || work(&shared).map_err(|error| shared.report_damage(error))).await;
-        match &result {
-            Err(error) if self.failed_by_deletion(error) => Err(self.not_found()),
-            _ => result,
-        }
-    }
-
-    /// Like `run`, for work that only reads: if the caller gives up, its reads end, so that they do not keep connections from
-    /// others.
-    pub(crate) async fn read<T: Send + 'static>(
-        self: &Arc<Self>,
-        work: impl FnOnce(&Arc<Self>) -> Result<T, Error> + Send + 'static,
-    ) -> Result<T, Error> {
-        let caller = Arc::new(());
-        let wanted = Arc::downgrade(&caller);
-        let result = self.run(move |collection| with_caller(Some(wanted), || work(collection))).await;
-        drop(caller);
-        result
     }
 
     /// Fails until recovery is over. If recovery cannot succeed, says so.

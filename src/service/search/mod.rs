@@ -3,7 +3,7 @@
 //! `resolve` turns the request into an embedding and terms, after `options` has separated options of commands from excluded
 //! words. `ranking` ranks the nearest documents and those that share words (with `full`, `fusion`, `margin`, `boosts`,
 //! `preference`, `diversity` and `groups`). `hits` reads the contents of the hits, and `marks` marks the words that match.
-//! `labeled` searches among passages with labels.
+//! `labeled` searches among passages with labels, and `threads` bounds how many searches run at once.
 
 mod boosts;
 mod diversity;
@@ -20,12 +20,14 @@ mod options;
 mod preference;
 mod ranking;
 mod resolve;
+mod threads;
 mod titles;
 mod tokens;
 mod warm_up;
 
 pub(super) use known_tokens::CollectionTokens;
 pub(super) use labeled::LabeledPassages;
+pub(super) use threads::SearchThreads;
 pub(super) use tokens::fill;
 pub(super) use warm_up::{precompute, start_preparing};
 
@@ -97,13 +99,11 @@ impl CollectionHandle {
             let budget = Arc::clone(&budget);
             let embedder = state.embedder.clone();
             async move {
-                let permit = Arc::clone(&state.search_permits).acquire_owned().await.map_err(|_| Error::Stopping)?;
-                // Held until the search ends, even if its caller is gone. It is released after that, not by the search itself, so
-                // that the next search finds an idle thread instead of starting one.
-                let searching = collection.read(move |collection| {
-                    Ok((search_open(collection, &request, (query, embedded), &embedder, &budget)?, permit))
+                // It runs to its end, even if its caller is gone.
+                let searching = collection.search(&state.search_threads, move |collection| {
+                    search_open(collection, &request, (query, embedded), &embedder, &budget)
                 });
-                let (mut results, _permit) = searching.await.map_err(|error| in_batch(index, error))?;
+                let mut results = searching.await.map_err(|error| in_batch(index, error))?;
                 results.statistics.embedding_ms = embedding_ms;
                 Ok(results)
             }
@@ -188,8 +188,11 @@ fn milliseconds(since: Instant) -> f64 {
 mod tests {
     use std::time::Duration;
 
+    use parking_lot::RwLock;
+
     use super::*;
     use crate::domain::{CollectionName, NewCollection, SearchTarget};
+    use crate::service::lifecycle::SEARCHES_MAX;
     use crate::service::{Parts, Service};
 
     #[tokio::test(flavor = "multi_thread")]
@@ -199,13 +202,26 @@ mod tests {
         let service = Service::open(Parts { data_dir, embedder, limits: Default::default(), power_safe: false }).unwrap();
         let name = CollectionName::parse("news").unwrap();
         service.create_collection(NewCollection::new(name.clone()), None).await.unwrap();
-        let permits = Arc::clone(&service.state.search_permits);
-        let running = permits.acquire_many(permits.available_permits() as u32).await.unwrap();
+        let gate = Arc::new(RwLock::new(()));
+        let closed = gate.write();
+        for _ in 0..SEARCHES_MAX {
+            let (gate, threads) = (Arc::clone(&gate), Arc::clone(&service.state.search_threads));
+            tokio::spawn(async move {
+                let search = move || {
+                    drop(gate.read());
+                    Ok(())
+                };
+                threads.run(search).await
+            });
+        }
+        while service.state.search_threads.running() < SEARCHES_MAX {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
         let collection = service.collection(&name).unwrap();
         let mut search =
             tokio::spawn(async move { collection.search(SearchRequest::new(SearchTarget::Text("rain".to_owned()), 1)).await });
         assert!(tokio::time::timeout(Duration::from_millis(300), &mut search).await.is_err());
-        drop(running);
+        drop(closed);
         assert_eq!(search.await.unwrap().unwrap().hits.len(), 0);
     }
 }
