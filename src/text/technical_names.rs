@@ -7,7 +7,7 @@ use super::runs::runs;
 use crate::domain::terms::{LiteralPart, SearchCondition, TermPhrase};
 
 /// Each name in this form, and as the model reads it. Both are one word, in lower case.
-const NAMES: [(&str, &str); 10] = [
+const NAMES: [(&str, &str); 12] = [
     ("cpp", "c++"),
     ("cplusplus", "c++"),
     ("csharp", "c#"),
@@ -15,8 +15,10 @@ const NAMES: [(&str, &str); 10] = [
     ("dotnet", ".net"),
     ("dotenv", ".env"),
     ("golang", "go"),
+    ("js", "javascript"),
     ("k8s", "kubernetes"),
     ("i18n", "internationalization"),
+    ("l10n", "localization"),
     ("a11y", "accessibility"),
 ];
 /// Maximum bytes of a query with such names. A longer one was pasted.
