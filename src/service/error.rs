@@ -204,8 +204,8 @@ pub enum Error {
     EncoderAnswers { expected: usize, got: usize },
     #[error("cannot create a document id")]
     Id(#[from] InvalidId),
-    #[error("a search ended without an answer")]
-    SearchPanicked,
+    #[error("a task ended without a result")]
+    Panicked,
     #[error("a task failed")]
     Task(#[from] tokio::task::JoinError),
     #[error("cannot start a thread")]

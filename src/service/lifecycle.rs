@@ -19,6 +19,7 @@ use super::error::Error;
 use super::folders::{AtPath, CATALOG, COLLECTIONS_DIR, create_dir_durably};
 use super::jobs::{Jobs, collections_built_by, takeover};
 use super::state::{BrokenCollection, CollectionEntry, Parts, Service, State};
+use super::thread_pool::ThreadPool;
 use super::upload_receiver::Uploads;
 use crate::domain::{Collection, CollectionName, JobId, Page, chain, with_causes};
 use crate::parallel::{in_parallel, parallelism};
@@ -28,12 +29,11 @@ use crate::service::folders::orphaned;
 use crate::service::keys::keyring::Keyring;
 use crate::service::limits::shares::SharedLimit;
 use crate::service::open_collection::OpenCollection;
-use crate::service::search::SearchThreads;
 use crate::storage::{CatalogStorage, PostgresCatalog, PostgresOptions, PostgresServer, ReplicaOptions};
 use crate::store::{Catalog, DirectoryLock, OpenDatabases, StoreError};
 
-/// Maximum number of writes that block a thread at once, over all collections. They share commits. Further writes wait without
-/// a thread, so that searches always find a free one.
+/// Maximum number of writes that block a thread at once, over all collections; and as many while they become searchable. They
+/// share commits. Further ones wait without a thread, so that searches always find a free one.
 const WRITE_THREADS: usize = 96;
 /// Maximum number of searches that run at once, over all collections. More would only compete for the cores, and each takes some
 /// megabytes. So many, because those in a collection whose words are still being read wait, and must not delay the others.
@@ -115,8 +115,9 @@ impl Service {
             aliases: RwLock::new(aliases),
             snapshots_lock: Mutex::default(),
             names_lock: Arc::new(tokio::sync::Mutex::new(())),
-            write_threads: Arc::new(Semaphore::new(WRITE_THREADS)),
-            search_threads: Arc::new(SearchThreads::new(SEARCHES_MAX)),
+            write_pool: Arc::new(ThreadPool::new(WRITE_THREADS)),
+            index_pool: Arc::new(ThreadPool::new(WRITE_THREADS)),
+            search_pool: Arc::new(ThreadPool::new(SEARCHES_MAX)),
             background_permits: Arc::new(Semaphore::new(BACKGROUND_PERMITS)),
             stopping: Arc::default(),
             retiring: Arc::default(),

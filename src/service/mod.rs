@@ -35,6 +35,7 @@ mod retries;
 pub mod search;
 pub mod snapshots;
 pub mod state;
+mod thread_pool;
 mod upload_receiver;
 
 pub use crate::storage::{PostgresOptions, ReplicaOptions, ReplicaState};

@@ -16,6 +16,7 @@ use super::documents::IdempotencyLocks;
 use super::embedding::priority;
 use super::error::Error;
 use super::jobs::Jobs;
+use super::thread_pool::ThreadPool;
 use super::upload_receiver::{Uploads, check_disk_space};
 use crate::domain::{Collection, CollectionName, Embedded, IndexState, Limits, ModelInfo, QuotaOwner};
 use crate::embed::Embedder;
@@ -24,7 +25,6 @@ use crate::service::keys::keyring::Keyring;
 use crate::service::limits::budget::RequestMemory;
 use crate::service::limits::shares::SharedLimit;
 use crate::service::open_collection::OpenCollection;
-use crate::service::search::SearchThreads;
 use crate::service::snapshots::ScheduleMeter;
 use crate::storage::{CatalogPart, CatalogStorage, PostgresServer};
 use crate::store::{DirectoryLock, OpenDatabases, StoreError};
@@ -92,10 +92,12 @@ pub(crate) struct State {
     pub(super) snapshots_lock: Mutex<()>,
     /// Held while a collection is created or deleted, so that the catalog, the folders and `collections` change together.
     pub(super) names_lock: Arc<tokio::sync::Mutex<()>>,
-    /// Bounds the threads that block in writes, so that searches always find one.
-    pub(super) write_threads: Arc<Semaphore>,
-    /// Run the searches of all collections.
-    pub(super) search_threads: Arc<SearchThreads>,
+    /// Runs the writes of all collections, so that searches always find a thread.
+    pub(super) write_pool: Arc<ThreadPool>,
+    /// Makes the writes of all collections searchable. It is another pool, because these wait while an index is saved.
+    pub(super) index_pool: Arc<ThreadPool>,
+    /// Runs the searches of all collections.
+    pub(super) search_pool: Arc<ThreadPool>,
     /// Bounds the background batches at the encoder, over all collections.
     pub(super) background_permits: Arc<Semaphore>,
     pub(super) stopping: Arc<AtomicBool>,

@@ -75,7 +75,7 @@ impl CollectionHandle {
             let (collection, guards) = self.begin_write().await?;
             let state = Arc::clone(&self.service.state);
             let again = collection.is_shared().then(|| request.clone());
-            let storing = collection.run(move |collection| {
+            let storing = collection.run_on(&self.service.state.write_pool, move |collection| {
                 let _guards = guards;
                 store(&state, collection, request)
             });
@@ -150,7 +150,7 @@ impl CollectionHandle {
         loop {
             let (collection, guards) = self.begin_write().await?;
             let (state, writing) = (Arc::clone(&self.service.state), Arc::clone(&write));
-            let written = collection.run(move |collection| {
+            let written = collection.run_on(&self.service.state.write_pool, move |collection| {
                 let _guards = guards;
                 state.check_directory()?;
                 writing(collection)
@@ -162,7 +162,7 @@ impl CollectionHandle {
         }
     }
 
-    /// Waits for a write thread, or fails if too many writes of the collection are waiting. Returns the collection, or the one
+    /// Fails if too many writes of the collection are waiting. Returns the collection, or the one
     /// that has replaced it, and guards to hold during the write.
     async fn begin_write(&self) -> Result<(Arc<OpenCollection>, WriteGuards), Error> {
         let state = &self.service.state;
@@ -177,8 +177,7 @@ impl CollectionHandle {
         let slot = Arc::clone(&collection.write_slots)
             .try_acquire_owned()
             .map_err(|_| Error::WritesWaiting { collection: collection.row.name.clone(), limit })?;
-        let thread = Arc::clone(&state.write_threads).acquire_owned().await.map_err(|_| Error::Stopping)?;
-        Ok((collection, WriteGuards { _slot: slot, _thread: thread, _writes: writes }))
+        Ok((collection, WriteGuards { _slot: slot, _writes: writes }))
     }
 }
 
@@ -221,7 +220,7 @@ impl Service {
     /// only applies what the worker has embedded but not yet applied to the index.
     pub(crate) async fn index_now(&self, collection: &Arc<OpenCollection>, pending: Option<&Reservation>) -> Result<(), Error> {
         let Some(pending) = pending else {
-            return collection.run(|collection| collection.apply_changes()).await;
+            return collection.run_on(&self.state.index_pool, |collection| collection.apply_changes()).await;
         };
         let priority = priority(pending.passages.len());
         let mut tokens = pending.tokens.as_deref().map(|tokens| tokens.chunks(PASSAGES_PER_SUBMISSION));
@@ -231,7 +230,7 @@ impl Service {
                 Some(tokens) => embed_tokens(embedder, part, tokens, priority).await?,
                 None => embed_passages(embedder, part, priority).await?,
             };
-            collection.run(move |collection| store_embeddings(collection, embedded)).await?;
+            collection.run_on(&self.state.index_pool, move |collection| store_embeddings(collection, embedded)).await?;
         }
         Ok(())
     }
@@ -245,7 +244,6 @@ impl State {
 
 struct WriteGuards {
     _slot: OwnedSemaphorePermit,
-    _thread: OwnedSemaphorePermit,
     _writes: OwnedRwLockReadGuard<()>,
 }
 

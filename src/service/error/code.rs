@@ -94,7 +94,7 @@ impl Error {
             | Self::ResultsTruncated { .. }
             | Self::Id(_)
             | Self::Random(_)
-            | Self::SearchPanicked
+            | Self::Panicked
             | Self::Task(_)
             | Self::Thread(_)
             | Self::Runtime(_) => Code::Internal,

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use super::OpenCollection;
 use crate::service::blocking::blocking;
 use crate::service::error::Error;
-use crate::service::search::SearchThreads;
+use crate::service::thread_pool::ThreadPool;
 use crate::storage::Storage;
 use crate::store::{StoreError, with_caller};
 
@@ -27,13 +27,22 @@ impl OpenCollection {
         self.read_by(blocking, work).await
     }
 
-    /// Like `read`, on one of the threads for searches.
-    pub(crate) async fn search<T: Send + 'static>(
+    /// Like `run`, on a thread of `pool`.
+    pub(crate) async fn run_on<T: Send + 'static>(
         self: &Arc<Self>,
-        threads: &Arc<SearchThreads>,
+        pool: &Arc<ThreadPool>,
         work: impl FnOnce(&Arc<Self>) -> Result<T, Error> + Send + 'static,
     ) -> Result<T, Error> {
-        self.read_by(|work| threads.run(work), work).await
+        self.run_by(|work| pool.run(work), work).await
+    }
+
+    /// Like `read`, on a thread of `pool`.
+    pub(crate) async fn read_on<T: Send + 'static>(
+        self: &Arc<Self>,
+        pool: &Arc<ThreadPool>,
+        work: impl FnOnce(&Arc<Self>) -> Result<T, Error> + Send + 'static,
+    ) -> Result<T, Error> {
+        self.read_by(|work| pool.run(work), work).await
     }
 
     async fn read_by<T: Send + 'static, F: Future<Output = Result<T, Error>>>(

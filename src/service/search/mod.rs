@@ -3,7 +3,7 @@
 //! `resolve` turns the request into an embedding and terms, after `options` has separated options of commands from excluded
 //! words. `ranking` ranks the nearest documents and those that share words (with `full`, `fusion`, `margin`, `boosts`,
 //! `preference`, `diversity` and `groups`). `hits` reads the contents of the hits, and `marks` marks the words that match.
-//! `labeled` searches among passages with labels, and `threads` bounds how many searches run at once.
+//! `labeled` searches among passages with labels.
 
 mod boosts;
 mod diversity;
@@ -20,14 +20,12 @@ mod options;
 mod preference;
 mod ranking;
 mod resolve;
-mod threads;
 mod titles;
 mod tokens;
 mod warm_up;
 
 pub(super) use known_tokens::CollectionTokens;
 pub(super) use labeled::LabeledPassages;
-pub(super) use threads::SearchThreads;
 pub(super) use tokens::fill;
 pub(super) use warm_up::{precompute, start_preparing};
 
@@ -100,7 +98,7 @@ impl CollectionHandle {
             let embedder = state.embedder.clone();
             async move {
                 // It runs to its end, even if its caller is gone.
-                let searching = collection.search(&state.search_threads, move |collection| {
+                let searching = collection.read_on(&state.search_pool, move |collection| {
                     search_open(collection, &request, (query, embedded), &embedder, &budget)
                 });
                 let mut results = searching.await.map_err(|error| in_batch(index, error))?;
@@ -205,16 +203,16 @@ mod tests {
         let gate = Arc::new(RwLock::new(()));
         let closed = gate.write();
         for _ in 0..SEARCHES_MAX {
-            let (gate, threads) = (Arc::clone(&gate), Arc::clone(&service.state.search_threads));
+            let (gate, pool) = (Arc::clone(&gate), Arc::clone(&service.state.search_pool));
             tokio::spawn(async move {
                 let search = move || {
                     drop(gate.read());
                     Ok(())
                 };
-                threads.run(search).await
+                pool.run(search).await
             });
         }
-        while service.state.search_threads.running() < SEARCHES_MAX {
+        while service.state.search_pool.running() < SEARCHES_MAX {
             tokio::time::sleep(Duration::from_millis(5)).await;
         }
         let collection = service.collection(&name).unwrap();
