@@ -160,6 +160,12 @@ def test_one_string_is_not_taken_for_a_list_of_its_characters(client: Client, ne
     assert client.get_document(news, "d")["text"] == "Il mercato apre alle sette."
 
 
+def test_a_text_is_not_taken_for_a_document(client: Client, news: str) -> None:
+    for documents in ("Es regnet.", ["Es regnet."]):
+        with pytest.raises(TypeError, match="a document must be a dictionary"):
+            client.upsert(news, documents)  # type: ignore[arg-type]
+
+
 def test_facets_are_counted(client: Client, news: str) -> None:
     counted = client.count_facets(news, [{"field": "topic"}], filter={"not": {"field": "language", "eq": "el"}})
     assert counted["documents"] == 3

@@ -119,7 +119,7 @@ def upsert(
     refusals: list[DragomanError] = []
     every = cast(Iterable[wire.DocumentInput], [documents] if isinstance(documents, Mapping) else documents)
     try:
-        for batch in _batches(every, batch_documents, batch_bytes):
+        for batch in _batches(map(_checked, every), batch_documents, batch_bytes):
             yield from _upsert_batch(collection, batch, wait, results, refusals)
     except DragomanError as error:
         error.results = results
@@ -130,6 +130,12 @@ def upsert(
             refusals[0].violations += refusal.violations
         raise refusals[0]
     return {"results": results, "failed": failed}
+
+
+def _checked(document: wire.DocumentInput) -> wire.DocumentInput:
+    if not isinstance(document, Mapping):
+        raise TypeError(f"a document must be a dictionary such as {{'text': …}}, got {type(document).__name__}")
+    return document
 
 
 def _upsert_batch(
