@@ -14,6 +14,8 @@ use crate::domain::import_export::{CellType, ColumnTypes, METADATA_PREFIX};
 const COLUMNS_MAX: usize = 1_000;
 /// The columns that are members of the document itself. All others are metadata.
 const DOCUMENT_COLUMNS: [&str; 4] = ["id", "title", "text", "language"];
+/// Why a cell is refused. Spreadsheets often save files in another encoding.
+const NOT_UTF8: &str = "is not valid UTF-8; save or convert the file as UTF-8";
 /// Maximum number of columns that an error lists.
 const LISTED_MAX: usize = 20;
 /// Maximum characters of a column's name in an error.
@@ -226,7 +228,7 @@ impl Columns {
     fn of_cells(cells: &[Vec<u8>], types: &ColumnTypes) -> Result<Self, String> {
         let mut columns: Vec<Column> = Vec::with_capacity(cells.len());
         for cell in cells {
-            let name = std::str::from_utf8(cell).map_err(|_| "is not valid UTF-8".to_owned())?.trim();
+            let name = std::str::from_utf8(cell).map_err(|_| NOT_UTF8.to_owned())?.trim();
             let column = match DOCUMENT_COLUMNS.into_iter().find(|field| *field == name) {
                 Some(field) => Column::Document(field),
                 None => {
@@ -246,7 +248,11 @@ impl Columns {
         }
         if !columns.contains(&Column::Document("text")) {
             let unseparated = matches!(&*columns, [only] if only.name().contains([';', '\t', ',', '|']));
-            let remedy = if unseparated { "; CSV separates cells by commas, TSV by tabs" } else { "" };
+            let remedy = if unseparated {
+                "; CSV separates cells by commas, TSV by tabs"
+            } else {
+                "; rename the column that contains the texts"
+            };
             return Err(format!("must contain the column text, got only {}{remedy}", list(&columns)));
         }
         let metadata =
@@ -272,7 +278,7 @@ impl Columns {
                 metadata: matches!(column, Column::Metadata(..)).then(|| column.name().to_owned()),
                 problem: format!("column {} {problem}", column.name()),
             };
-            let text = String::from_utf8(cell).map_err(|_| refuse("is not valid UTF-8".to_owned()))?;
+            let text = String::from_utf8(cell).map_err(|_| refuse(NOT_UTF8.to_owned()))?;
             match column {
                 Column::Document(name) if !text.is_empty() || *name == "text" => fields.insert((*name).to_owned(), text.into()),
                 Column::Metadata(name, kind) if !text.is_empty() => {
@@ -335,10 +341,13 @@ mod tests {
             let cells: Vec<Vec<u8>> = names.iter().map(|name| name.clone().into_bytes()).collect();
             Columns::of_cells(&cells, &ColumnTypes::NONE).unwrap_err()
         };
-        assert_eq!(refused(&["id".to_owned()]), r#"must contain the column text, got only "id""#);
+        assert_eq!(
+            refused(&["id".to_owned()]),
+            r#"must contain the column text, got only "id"; rename the column that contains the texts"#
+        );
         let many: Vec<String> = (0..25).map(|number| format!("c{number}")).collect();
-        assert!(refused(&many).ends_with(r#", "c19" and 5 more"#), "{}", refused(&many));
-        assert!(refused(&["é".repeat(101)]).ends_with(&format!("\"{}\"…", "é".repeat(100))));
+        assert!(refused(&many).contains(r#", "c19" and 5 more; "#), "{}", refused(&many));
+        assert!(refused(&["é".repeat(101)]).contains(&format!(" \"{}\"…; ", "é".repeat(100))));
     }
 
     #[test]

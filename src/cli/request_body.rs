@@ -26,9 +26,11 @@ pub fn request_members(args: &impl Serialize) -> Map<String, Value> {
 
 /// Parses an argument that is a JSON object.
 pub fn json_object(text: &str) -> Result<Map<String, Value>, String> {
+    if !text.trim_start().starts_with('{') {
+        return Err("expected a JSON object, which begins with {".to_owned());
+    }
     match serde_json::from_str(text) {
-        Ok(Value::Object(object)) => Ok(object),
-        Ok(_) => Err("expected a JSON object".to_owned()),
+        Ok(object) => Ok(object),
         Err(error) => Err(format!("expected a JSON object: {error}")),
     }
 }
@@ -45,7 +47,9 @@ mod tests {
     #[test]
     fn settings_must_be_a_json_object() {
         assert!(json_object(r#"{"a": 1}"#).is_ok());
-        assert_eq!(json_object("[1]").unwrap_err(), "expected a JSON object");
+        for text in ["[1]", "topic=art"] {
+            assert_eq!(json_object(text).unwrap_err(), "expected a JSON object, which begins with {");
+        }
         assert!(json_object("{").unwrap_err().starts_with("expected a JSON object: EOF"));
     }
 }

@@ -3,6 +3,7 @@
 
 mod environment;
 pub mod generated;
+mod leading;
 mod moving;
 pub mod sources;
 

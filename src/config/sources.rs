@@ -14,6 +14,7 @@ use clap::{Arg, ArgMatches, Command as Clap, CommandFactory as _, FromArgMatches
 use toml::{Table, Value};
 
 use super::environment::{misspelled, nearest};
+use super::leading::move_behind_command;
 use super::{Command, CommandLine};
 
 /// Settings that do nothing without another one, which follows.
@@ -78,7 +79,7 @@ pub enum ReadError {
 
 /// Reads the arguments of the program, the environment, and the file that either names.
 pub fn read(arguments: impl IntoIterator<Item = OsString>) -> Result<Loaded, ReadError> {
-    let arguments: Vec<OsString> = arguments.into_iter().collect();
+    let arguments = move_behind_command(arguments.into_iter().collect());
     let clap = CommandLine::command();
     let matches = clap.clone().try_get_matches_from(&arguments);
     let mut matches = matches.map_err(|error| with_variable(error, clap.clone(), &arguments))?;

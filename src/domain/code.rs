@@ -161,8 +161,8 @@ codes! {
         "Correct the path. All begin with `/v1`, except health, metrics and documentation.");
     /// The path exists, but does not support this method.
     MethodNotAllowed = ("method_not_allowed", 405, Client,
-        "the path exists, but does not support this method; the header Allow lists those that it supports",
-        "Use a method that the header names.");
+        "the path exists, but supports only GET, POST",
+        "Use one of these methods; the header `allow` lists them, too.");
     /// A collection with this name already exists.
     CollectionExists = ("collection_exists", 409, Client,
         "a collection news already exists",

@@ -347,8 +347,9 @@ fn client_detail(error: &service::Error, code: Code) -> String {
     }
 }
 
-/// Takes the error out of a failed response. A rejection by the framework itself gets a code from its status.
-pub fn take_error(response: &mut Response) -> Option<ApiError> {
+/// Takes the error out of a failed response. A rejection by the framework itself gets a code from its status. `methods` are the
+/// documented ones of the path; a page has none.
+pub fn take_error(response: &mut Response, methods: &[&str]) -> Option<ApiError> {
     if let Some(error) = response.extensions_mut().remove::<ApiError>() {
         return Some(error);
     }
@@ -356,10 +357,15 @@ pub fn take_error(response: &mut Response) -> Option<ApiError> {
         return None;
     }
     match response.status() {
-        StatusCode::METHOD_NOT_ALLOWED => Some(ApiError::new(
-            Code::MethodNotAllowed,
-            "the path exists, but does not support this method; the header Allow lists those that it supports",
-        )),
+        StatusCode::METHOD_NOT_ALLOWED => {
+            let detail = match methods {
+                [] => {
+                    "the path exists, but does not support this method; the header Allow lists those that it supports".to_owned()
+                }
+                methods => format!("the path exists, but supports only {}", methods.join(", ")),
+            };
+            Some(ApiError::new(Code::MethodNotAllowed, detail))
+        }
         StatusCode::NOT_FOUND => Some(ApiError::new(Code::RouteNotFound, "there is no route with this path")),
         status if status.is_client_error() => Some(ApiError::new(Code::InvalidRequest, "the request cannot be read")),
         status if status.is_server_error() => Some(ApiError::internal(format!("a handler answered {status} without a cause"))),

@@ -129,7 +129,12 @@ async fn an_invalid_upsert_request_stores_nothing() {
     };
     check(json!({"documents": []}), "/documents", &["1 to 2 documents", "got 0"]).await;
     check(json!({"documents": [good, good, good]}), "/documents", &["1 to 2 documents", "got 3"]).await;
-    check(json!({"documents": [{"txt": "a"}]}), "/documents/0/txt", &["unknown field `txt`"]).await;
+    check(
+        json!({"documents": [{"txt": "a"}]}),
+        "/documents/0/txt",
+        &["unknown field `txt`", "; other fields belong in `metadata`"],
+    )
+    .await;
     check(json!({"documents": [{"text": 1}]}), "/documents/0/text", &["integer `1`", "expected a string"]).await;
     check(json!({"documents": [{"text": "a", "metadata": []}]}), "/documents/0/metadata", &["expected an object"]).await;
     check(json!({"documents": [good], "wait": "stored"}), "/wait", &["unknown field `wait`"]).await;

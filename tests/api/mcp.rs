@@ -11,9 +11,10 @@ use serde_json::{Value, json};
 use crate::server::Server;
 
 /// Every tool, and whether it is read-only.
-pub const TOOLS: [(&str, bool); 9] = [
+pub const TOOLS: [(&str, bool); 10] = [
     ("list_collections", true),
     ("search", true),
+    ("count_values", true),
     ("get_document", true),
     ("add_documents", false),
     ("delete_documents", false),
@@ -160,13 +161,32 @@ async fn tools_add_read_search_and_delete_documents() {
     arguments["collection"] = json!("news");
     let found = value(&server, "search", arguments).await;
     assert_eq!(found["hits"][0]["id"], "rain");
-    assert_eq!(
-        without_volatile_members(found),
-        without_volatile_members(server.post("/v1/collections/news/search", &wanted).await.body)
-    );
+    let mut expect = server.post("/v1/collections/news/search", &wanted).await.body;
+    // Agents cannot use the places of the matching words.
+    let marks = expect["hits"][0]["passage"].as_object_mut().and_then(|passage| passage.shift_remove("marks"));
+    assert_eq!(marks.and_then(|marks| marks.as_array().map(Vec::len)), Some(2));
+    assert_eq!(without_volatile_members(found), without_volatile_members(expect));
     let deleted = value(&server, "delete_documents", json!({"collection": "news", "ids": ["rain"]})).await;
     assert_eq!(deleted["deleted"], 1, "{deleted}");
     assert_eq!(server.get("/v1/collections/news/documents/rain").await.status, 404);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_search_tool_leaves_out_the_marks_of_titles_and_keeps_metadata_of_that_name() {
+    let server = Server::with_news().await;
+    let document = json!({"id": "a", "title": "Rain", "text": "rain", "metadata": {"marks": [1], "title_marks": 2}});
+    let added = value(&server, "add_documents", json!({"collection": "news", "documents": [document]})).await;
+    assert_eq!(added["failed"], 0, "{added}");
+    let hit = value(&server, "search", json!({"collection": "news", "query": "rain"})).await["hits"][0].clone();
+    assert_eq!(hit["metadata"], document["metadata"], "{hit}");
+    assert!(hit["title"] == "Rain" && hit.get("title_marks").is_none() && hit["passage"].get("marks").is_none(), "{hit}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_tool_count_values_counts_the_documents_with_each_value() {
+    let server = Server::with_documents(documents()).await;
+    let counted = value(&server, "count_values", json!({"collection": "news", "facets": [{"field": "topic"}]})).await;
+    assert_eq!(counted["facets"][0]["values"], json!([{"value": "weather", "documents": 1}]), "{counted}");
 }
 
 #[tokio::test(flavor = "multi_thread")]

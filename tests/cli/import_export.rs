@@ -76,6 +76,7 @@ fn a_file_with_the_wrong_compression_is_refused_and_stores_nothing() {
     assert!(wrong.err.contains("error: malformed_file: "), "{}", wrong.err);
     let nowhere = run_with(dragoman(client.url(), &["import", "nowhere"]), LINES.as_bytes());
     assert!(nowhere.code == 1 && nowhere.err.starts_with("error: collection_not_found: "), "{nowhere:?}");
+    assert!(nowhere.err.contains("; --create creates it"), "{nowhere:?}");
     assert_eq!(client.get("/v1/collections/news").1["documents"], 0);
 }
 
@@ -171,4 +172,27 @@ fn a_line_that_is_no_document_is_refused_with_the_expected_form() {
     assert_eq!(array.code, 3, "{array:?}");
     assert!(array.err.contains("line 1: invalid_request: the line must be one document as a JSON object"), "{}", array.err);
     assert!(array.err.contains("; `jq -c '.[]'` writes the elements of an array as lines"), "{}", array.err);
+    let pretty = run_with(dragoman(server.client().url(), &["import", "news"]), b"{\n  \"text\": \"one\"\n}\n");
+    assert!(pretty.err.contains("; a document must be on one line, as `jq -c .` writes it"), "{}", pretty.err);
+    let flat = run_with(dragoman(server.client().url(), &["import", "news"]), br#"{"text": "one", "topic": "art"}"#);
+    assert!(
+        flat.err.contains("unknown field `topic`") && flat.err.contains("; other fields belong in `metadata`"),
+        "{}",
+        flat.err
+    );
+    let plain = run_with(dragoman(server.client().url(), &["import", "news"]), b"one\n");
+    assert!(plain.err.contains("at column 1; every line must be a document as a JSON object"), "{}", plain.err);
+}
+
+#[test]
+fn a_file_in_place_of_the_collection_is_recognized() {
+    let (folder, server) = server();
+    fs::write(folder.path().join("news.csv"), "text\none\n").unwrap();
+    for arguments in [&["import", "news.csv"][..], &["import", "news.csv", "news"]] {
+        let mut command = dragoman(server.client().url(), arguments);
+        command.current_dir(folder.path());
+        let run = run_with(command, b"");
+        assert_eq!(run.code, 2, "{run:?}");
+        assert_eq!(run.err, "error: news.csv is a file; the collection comes first: dragoman import COLLECTION news.csv\n");
+    }
 }

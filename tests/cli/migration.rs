@@ -190,6 +190,28 @@ fn meilisearch_responses_lists_and_dumps_are_imported() {
 }
 
 #[test]
+fn an_array_or_lines_of_any_json_objects_are_imported() {
+    let (folder, server) = server();
+    let posts = json!([{ "slug": 7, "title": "Pain", "body": BREAD, "results": 1 }, { "slug": "b", "body": TRAIN }]);
+    let lines = posts.as_array().unwrap().iter().map(|post| format!("{post}\n")).collect::<String>();
+    let options = ["--from", "json", "--id-field", "slug", "--text-field", "body", "--title-field", "title"];
+    for (name, content) in [("list.json", posts.to_string()), ("lines.jsonl", lines)] {
+        import(&server, folder.path(), (name, content.as_bytes()), &options).expect(0);
+        let mut bread = document("7", BREAD, json!({ "results": 1 }));
+        bread["title"] = json!("Pain");
+        assert_eq!(exported(&server, name.split('.').next().unwrap()), [bread, document("b", TRAIN, json!({}))], "{name}");
+    }
+}
+
+#[test]
+fn a_json_object_without_an_id_gets_one() {
+    let (folder, server) = server();
+    import(&server, folder.path(), ("plain.json", br#"[{"text": "eins"}, {"text": "zwei"}]"#), &["--from", "json"]).expect(0);
+    let ids: Vec<Value> = exported(&server, "plain").into_iter().map(|document| document["id"].clone()).collect();
+    assert!(ids.len() == 2 && ids.iter().all(|id| id.as_str().is_some_and(|id| id.len() == 36)), "{ids:?}");
+}
+
+#[test]
 fn elasticsearch_responses_and_lines_are_imported() {
     let (folder, server) = server();
     let hit = |id: &str, source: Value| json!({ "_index": "news", "_id": id, "_score": 1.0, "_source": source, "sort": [0] });

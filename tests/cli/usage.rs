@@ -52,6 +52,15 @@ fn an_unreachable_server_is_named() {
 }
 
 #[test]
+fn options_of_the_server_may_precede_the_command() {
+    let run = run(NOWHERE, &["--server", "http://127.0.0.1:2", "--json", "collections", "list"]);
+    assert_eq!((run.code, run.out.as_str()), (1, ""), "{run:?}");
+    assert!(run.err.starts_with("{") && run.err.contains("http://127.0.0.1:2"), "{}", run.err);
+    check(&["--server", "localhost:7700", "models"], "expected http://HOST:PORT");
+    check(&["--server", "http://127.0.0.1:2", "serve"], "unexpected argument '--server'");
+}
+
+#[test]
 fn https_to_a_server_without_tls_is_explained() {
     let (_folder, server) = Program::fresh("fake:8");
     let run = run(&format!("https://{}", server.client().address()), &["collections", "list"]);

@@ -728,6 +728,24 @@ test('a reverse proxy may serve the console below a path', async () => {
   proxy.stop();
 });
 
+test('a reverse proxy may serve the API reference below a path', async () => {
+  const proxy = await Proxy.start(server.base, '/dragoman');
+  const below = await Stage.open(proxy.base);
+  await below.page.goto(`${proxy.base}/docs`);
+  await below.page.waitForSelector('#operations-models-list_models');
+  await below.page.click('#operations-models-list_models button.opblock-summary-control');
+  await below.page.waitForSelector('.try-out__btn');
+  await below.page.click('.try-out__btn');
+  await below.page.waitForSelector('.execute');
+  await below.page.click('.execute');
+  await below.page.waitForSelector('.live-responses-table .response .microlight');
+  assert.ok((await below.text('.curl-command')).includes(`${proxy.base}/v1/models`));
+  assert.ok((await below.text('.live-responses-table .response')).includes('ems-small'));
+  await below.checkPolicy();
+  await below.close();
+  proxy.stop();
+});
+
 test('the first paint comes within 100 ms', async () => {
   // A graphics card in software would be slower than none.
   const { page, browser } = await Stage.open(server.base, ['--disable-gpu']);

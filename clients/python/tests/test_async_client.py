@@ -56,7 +56,9 @@ async def test_a_file_is_imported_and_waited_for(server: Server, tmp_path: Path)
         assert [line["line"] async for line in job.results(status="failed")] == [2]
         made = await (await client.create_snapshot(["file"])).wait(timeout=60)
         await client.download_snapshot(made.info["details"]["snapshot"], tmp_path / "file.tar.zst")
-        assert (tmp_path / "file.tar.zst").stat().st_size > 0
+        await client.delete_snapshot(made.info["details"]["snapshot"])
+        kept = await client.upload_snapshot(made.info["details"]["snapshot"], tmp_path / "file.tar.zst")
+        assert kept["archive_bytes"] == (tmp_path / "file.tar.zst").stat().st_size
         await client.delete_collection("file")
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from dragoman import Client, DragomanError, operations
+from dragoman import Client, DragomanError, operations, wire
 from dragoman.wire import DocumentInput, JobInfo
 
 
@@ -160,6 +160,12 @@ def test_one_string_is_not_taken_for_a_list_of_its_characters(client: Client, ne
     assert client.get_document(news, "d")["text"] == "Il mercato apre alle sette."
 
 
+def test_a_text_is_not_taken_for_a_document(client: Client, news: str) -> None:
+    for documents in ("Es regnet.", ["Es regnet."]):
+        with pytest.raises(TypeError, match="a document must be a dictionary"):
+            client.upsert(news, documents)  # type: ignore[arg-type]
+
+
 def test_facets_are_counted(client: Client, news: str) -> None:
     counted = client.count_facets(news, [{"field": "topic"}], filter={"not": {"field": "language", "eq": "el"}})
     assert counted["documents"] == 3
@@ -296,8 +302,53 @@ def test_any_number_of_texts_is_embedded_and_detected(client: Client, monkeypatc
     assert client.embed([]) == []
 
 
+def test_any_number_of_pairs_is_compared(client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(operations, "BATCH_TEXTS", 2)
+    second = ["Es regnet.", "雨が降っています。", "Der Zug ist voll."]
+    pairs: list[wire.TextPair] = [{"first": "Es regnet.", "second": text} for text in second]
+    same, near, far = (result["score"] for result in client.compare_pairs(pairs))
+    assert same == pytest.approx(1, abs=1e-3)
+    assert same > near > far
+    assert client.compare_pairs([]) == []
+
+
+def test_labels_are_predicted_for_any_number_of_texts_and_documents(
+    client: Client, news: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(operations, "BATCH_TEXTS", 2)
+    labels: list[wire.LabelInput] = [
+        {"name": "transport", "descriptions": ["trains and buses"]},
+        {"name": "weather", "descriptions": ["rain and snow"]},
+    ]
+    made = client.create_classifier("subjects", "prototype", labels=labels)
+    client.get_job(made["job"]).wait(timeout=60)
+    texts = ["Es regnet.", "Der Zug ist voll.", "Il neige.", "Le bus est en retard.", "Morgen schneit es."]
+    predicted = client.predict("subjects", texts, scores=1)
+    assert [prediction["labels"][0] for prediction in predicted["predictions"]] == [
+        "weather",
+        "transport",
+        "weather",
+        "transport",
+        "weather",
+    ]
+    assert {len(prediction["scores"]) for prediction in predicted["predictions"]} == {1}
+    ids = ["zh", "de", "fr"]
+    stored = client.predict("subjects", documents={"collection": news, "ids": ids}, threshold=1.0)
+    assert [prediction.get("id") for prediction in stored["predictions"]] == ids
+    assert stored["abstained"] == 3
+    with pytest.raises(ValueError, match="either texts or documents"):
+        client.predict("subjects")
+    with pytest.raises(DragomanError) as refused:
+        client.predict("subjects", ["Es regnet.", "Es schneit.", " "])
+    assert refused.value.violations[0].pointer == "/texts/2"
+    client.delete_classifier("subjects")
+
+
 def test_the_place_of_a_bad_text_counts_all_texts(client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(operations, "BATCH_TEXTS", 2)
+    with pytest.raises(DragomanError) as refused:
+        client.compare_pairs([{"first": "a", "second": text} for text in ("b", "c", " ")])
+    assert refused.value.violations[0].pointer == "/pairs/2/second"
     with pytest.raises(DragomanError) as refused:
         client.embed(["Es regnet.", "Es schneit.", "Es hagelt.", " "])
     assert refused.value.detail == "/input/3: must not be blank"
@@ -316,12 +367,27 @@ def test_a_snapshot_is_made_kept_and_restored(client: Client, news: str, tmp_pat
     assert client.count_documents("news-copy") == 4
     client.delete_collection("news-copy")
     client.delete_snapshot(snapshot)
+    assert client.upload_snapshot(snapshot, tmp_path / "news.tar.zst")["collections"][0]["name"] == news
+    client.restore_snapshot(snapshot, collection=news, rename_to="news-copy").wait(timeout=60)
+    client.delete_collection("news-copy")
+    client.delete_snapshot(snapshot)
+
+
+def test_an_alias_is_set_switched_listed_and_deleted(client: Client, news: str) -> None:
+    assert client.put_alias("current", news) == {"alias": "current", "collection": news}
+    assert client.count_documents("current") == 4
+    client.create_collection("news-next")
+    client.put_alias("current", "news-next")
+    assert list(client.list_aliases()) == [{"alias": "current", "collection": "news-next"}]
+    client.delete_alias("current")
+    assert list(client.list_aliases()) == []
+    client.delete_collection("news-next")
 
 
 def test_what_has_no_method_is_asked_by_request(client: Client, news: str) -> None:
-    assert client.request("PUT", "/v1/aliases/current", json={"collection": news}) == {"alias": "current", "collection": news}
-    assert client.count_documents("current") == 4
-    assert client.request("DELETE", "/v1/aliases/current") is None
+    document = {"text": "Die Fähre fährt um acht.", "language": "de"}
+    assert client.request("PUT", f"/v1/collections/{news}/documents/ferry", json=document)["status"] == "created"
+    assert client.request("DELETE", f"/v1/collections/{news}/documents/ferry") is None
     assert client.request("GET", "/v1/collections", query={"limit": 1})["collections"][0]["name"] == news
     with pytest.raises(ValueError, match="slash"):
         client.request("GET", "@elsewhere.example/v1/collections")

@@ -1,4 +1,4 @@
-// Sends any number of documents or texts in as many requests as necessary, and returns the results as if it were one request.
+// Sends any number of documents, texts, ids or pairs in as many requests as necessary, and returns the results as if it were one request.
 
 import { DragomanError, type Violation } from "./errors.js";
 import type { DocumentInput, DocumentResult, UpsertResult } from "./wire.js";
@@ -31,17 +31,18 @@ export async function upsertInBatches(documents: Documents, countMax: number, by
   return { results, failed };
 }
 
-/** Returns one result per text. `member` is the name of the texts in an error's places. */
-export async function sendTexts<T>(texts: string[], member: string, send: (texts: string[]) => Promise<T[]>): Promise<T[]> {
-  const results: T[] = [];
-  for await (const batch of batches(texts, BATCH_TEXTS, BATCH_BYTES)) {
-    const answers = await send(batch).catch((error) => Promise.reject(countedFrom(error, `/${member}/`, results.length)));
-    for (const answer of answers) results.push(answer);
+/** Sends texts, ids or pairs, and returns the answers. An error's positions in `places` count all of them. */
+export async function sendAll<V, T>(values: V[], places: string, send: (values: V[]) => Promise<T>): Promise<T[]> {
+  const answers: T[] = [];
+  let done = 0;
+  for await (const batch of batches(values, BATCH_TEXTS, BATCH_BYTES)) {
+    answers.push(await send(batch).catch((error) => Promise.reject(countedFrom(error, places, done))));
+    done += batch.length;
   }
-  return results;
+  return answers;
 }
 
-/** The error with its positions in `places` counted as if all texts were in one request. */
+/** The error with its positions in `places` counted as if there were only one request. */
 function countedFrom(error: unknown, places: string, start: number): unknown {
   if (!(error instanceof DragomanError)) return error;
   const moved = (text: string) =>

@@ -1,6 +1,6 @@
 // The client: a method for each operation of the API. Arguments and answers are named as in the API.
 
-import { BATCH_BYTES, BATCH_DOCUMENTS, type Documents, sendTexts, upsertInBatches } from "./batches.js";
+import { BATCH_BYTES, BATCH_DOCUMENTS, type Documents, sendAll, upsertInBatches } from "./batches.js";
 import { type Call, type ClientOptions, Connection } from "./connection.js";
 import { DragomanError } from "./errors.js";
 import { Job } from "./job.js";
@@ -105,6 +105,22 @@ export class Client {
 
   deleteCollection(collection: string): Promise<void> {
     return this.#delete(path("collections", collection));
+  }
+
+  // Aliases
+
+  /** Points an alias to a collection. An existing alias switches atomically. */
+  putAlias(alias: string, collection: string): Promise<wire.AliasInfo> {
+    return this.#connection.json({ method: "PUT", path: path("aliases", alias), json: { collection }, repeatable: true });
+  }
+
+  listAliases(options: ListOptions = {}): AsyncGenerator<wire.AliasInfo, void, undefined> {
+    return this.#pages(path("aliases"), { ...options }, "aliases");
+  }
+
+  /** Deletes an alias, but not its collection. */
+  deleteAlias(alias: string): Promise<void> {
+    return this.#delete(path("aliases", alias));
   }
 
   // Documents
@@ -253,6 +269,15 @@ export class Client {
     return this.#connection.stream({ method: "GET", path: path("snapshots", snapshot, "archive"), repeatable: true });
   }
 
+  /**
+   * Uploads a downloaded archive, under its snapshot's id or another unused UUID. Then `restoreSnapshot` restores it. In Node, use
+   * `openAsBlob` of `node:fs`.
+   */
+  uploadSnapshot(snapshot: string, archive: BodyInit): Promise<wire.SnapshotInfo> {
+    const headers = { "content-type": "application/zstd" };
+    return this.#connection.json({ method: "PUT", path: path("snapshots", snapshot, "archive"), body: archive, headers });
+  }
+
   restoreSnapshot(snapshot: string, options: wire.RestoreOptions = {}): Promise<Job> {
     return this.#job(path("snapshots", snapshot, "restore"), options);
   }
@@ -285,10 +310,18 @@ export class Client {
     return this.#job(path("classifiers", classifier, "train"));
   }
 
-  /** Predicts the labels of texts, or of stored documents. */
-  predict(classifier: string, what: string[] | wire.DocumentsById, options: wire.PredictOptions = {}): Promise<wire.PredictResult> {
-    const asked = Array.isArray(what) ? { texts: what } : { documents: what };
-    return this.#ask(path("classifiers", classifier, "predict"), { ...asked, ...options });
+  /** Predicts the labels of any number of texts, or of stored documents, in the same order. */
+  async predict(classifier: string, what: string[] | wire.DocumentsById, options: wire.PredictOptions = {}): Promise<wire.PredictResult> {
+    const [values, places] = Array.isArray(what) ? [what, "/texts/"] : [what.ids, "/documents/ids/"];
+    const answers = await sendAll(values, places, (part) => {
+      const asked = Array.isArray(what) ? { texts: part } : { documents: { ...what, ids: part } };
+      return this.#ask<wire.PredictResult>(path("classifiers", classifier, "predict"), { ...asked, ...options });
+    });
+    return {
+      predictions: answers.flatMap((answer) => answer.predictions),
+      abstained: answers.reduce((sum, answer) => sum + answer.abstained, 0),
+      took_ms: answers.reduce((sum, answer) => sum + answer.took_ms, 0),
+    };
   }
 
   evaluateClassifier(
@@ -310,23 +343,27 @@ export class Client {
   // Embeddings, comparison, mining, models
 
   /** The embeddings of any number of texts in the same order, with unit length. `inputType` says whether they are documents or queries. */
-  embed(texts: string[], { inputType }: { inputType?: "document" | "query" } = {}): Promise<number[][]> {
-    return sendTexts(texts, "input", async (input) => {
-      const answer = await this.#ask<{ data: { embedding: number[] }[] }>(path("embeddings"), { input, input_type: inputType });
-      return answer.data.map((item) => item.embedding);
-    });
+  async embed(texts: string[], { inputType }: { inputType?: "document" | "query" } = {}): Promise<number[][]> {
+    const answers = await sendAll(texts, "/input/", (input) =>
+      this.#ask<{ data: { embedding: number[] }[] }>(path("embeddings"), { input, input_type: inputType }),
+    );
+    return answers.flatMap(({ data }) => data.map((item) => item.embedding));
   }
 
   /** The languages of any number of texts in the same order; empty where it is no language that the model knows. */
-  detectLanguages(texts: string[]): Promise<wire.LanguageDetection[]> {
-    return sendTexts(texts, "texts", async (part) => {
-      return (await this.#ask<{ detections: wire.LanguageDetection[] }>(path("detect"), { texts: part })).detections;
-    });
+  async detectLanguages(texts: string[]): Promise<wire.LanguageDetection[]> {
+    const answers = await sendAll(texts, "/texts/", (part) =>
+      this.#ask<{ detections: wire.LanguageDetection[] }>(path("detect"), { texts: part }),
+    );
+    return answers.flatMap(({ detections }) => detections);
   }
 
-  /** The similarity of the two texts of each pair: the cosine of their embeddings. */
+  /** The similarity of the two texts of any number of pairs, in the same order: the cosine of their embeddings. */
   async comparePairs(pairs: wire.TextPair[]): Promise<wire.PairSimilarity[]> {
-    return (await this.#ask<{ results: wire.PairSimilarity[] }>(path("similarity"), { pairs })).results;
+    const answers = await sendAll(pairs, "/pairs/", (part) =>
+      this.#ask<{ results: wire.PairSimilarity[] }>(path("similarity"), { pairs: part }),
+    );
+    return answers.flatMap(({ results }) => results);
   }
 
   /** The similarity of each text of one list to each of another list, or of the same list. */

@@ -347,12 +347,17 @@ export interface LineResult {
   error?: DocumentFailure;
 }
 
+export interface AliasInfo {
+  alias: string;
+  collection: string;
+}
+
 export interface SnapshotInfo {
   id: string;
   created_at: string;
   server_version: string;
   collections: Record<string, unknown>[];
-  aliases: Record<string, string>[];
+  aliases: AliasInfo[];
   classifiers: Record<string, string>[];
   archive_bytes: number;
   archive_sha256: string;

@@ -277,6 +277,43 @@ test("any number of texts is embedded and detected", async () => {
   assert.deepEqual(await client.embed([]), []);
 });
 
+test("any number of pairs is compared", async () => {
+  const pairs = Array.from({ length: 2500 }, (_, number) => ({ first: "Es regnet.", second: number === 2499 ? "Es regnet." : "Der Zug ist voll." }));
+  const results = await client.comparePairs(pairs);
+  assert.equal(results.length, 2500);
+  assert.ok(results[2499]!.score > 0.999 && results[0]!.score < 0.9, String(results[0]!.score));
+  assert.deepEqual(await client.comparePairs([]), []);
+});
+
+test("labels are predicted for any number of texts", async () => {
+  const labels = [
+    { name: "transport", descriptions: ["trains and buses"] },
+    { name: "weather", descriptions: ["rain and snow"] },
+  ];
+  const made = await client.createClassifier("subjects", "prototype", { labels });
+  await (await client.getJob(made.job)).wait();
+  const texts = [...Array.from({ length: 2499 }, () => "Der Zug ist voll."), "Il neige."];
+  const told = await client.predict("subjects", texts, { scores: 1 });
+  assert.deepEqual([told.predictions.length, told.abstained], [2500, 0]);
+  assert.deepEqual([told.predictions[0]?.labels, told.predictions[2499]?.labels], [["transport"], ["weather"]]);
+  const unsure = await client.predict("subjects", texts, { threshold: 1 });
+  assert.equal(unsure.abstained, 2500);
+  const refused = await client.predict("subjects", [...texts, " "]).catch((error: unknown) => error);
+  assert.ok(refused instanceof DragomanError && refused.violations[0]?.pointer === "/texts/2500", String(refused));
+  await client.deleteClassifier("subjects");
+});
+
+test("an alias is set, switched, listed and deleted", async () => {
+  assert.deepEqual(await client.putAlias("current", "news"), { alias: "current", collection: "news" });
+  assert.equal(await client.countDocuments("current"), 4);
+  await client.createCollection("news-next");
+  await client.putAlias("current", "news-next");
+  assert.deepEqual(await all(client.listAliases()), [{ alias: "current", collection: "news-next" }]);
+  await client.deleteAlias("current");
+  assert.deepEqual(await all(client.listAliases()), []);
+  await client.deleteCollection("news-next");
+});
+
 test("the place of a bad text counts all texts", async () => {
   const texts = [...Array.from({ length: 1002 }, () => "Hallo"), " "];
   await assert.rejects(client.embed(texts), { detail: "/input/1002: must not be blank" });
@@ -295,12 +332,14 @@ test("a snapshot is made, downloaded and restored", async () => {
   assert.equal(await client.countDocuments("news-copy"), 4);
   await client.deleteCollection("news-copy");
   await client.deleteSnapshot(snapshot);
+  assert.equal((await client.uploadSnapshot(snapshot, archive)).archive_bytes, archive.length);
+  await client.deleteSnapshot(snapshot);
 });
 
 test("what has no method is asked by request", async () => {
-  const alias = await client.request("PUT", "/v1/aliases/current", { json: { collection: "news" } });
-  assert.deepEqual(alias, { alias: "current", collection: "news" });
-  assert.equal(await client.countDocuments("current"), 4);
-  assert.equal(await client.request("DELETE", "/v1/aliases/current"), undefined);
+  const to = "/v1/collections/news/documents/ferry";
+  const put = await client.request<{ status: string }>("PUT", to, { json: { text: "Die Fähre fährt um acht.", language: "de" } });
+  assert.equal(put.status, "created");
+  assert.equal(await client.request("DELETE", to), undefined);
   await assert.rejects(client.request("GET", "@elsewhere.example/"), /slash/);
 });

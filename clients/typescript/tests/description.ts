@@ -35,6 +35,7 @@ export type Sent = [
 // Answers: the package has types for everything that the server returns.
 export type Answered = [
   Fits<Omit<Schemas["CollectionInfo"], "damage">, Omit<wire.CollectionInfo, "damage">>,
+  Fits<Schemas["AliasInfo"], wire.AliasInfo>,
   Fits<Schemas["StoredDocument"], wire.StoredDocument>,
   Fits<Schemas["UpsertResult"], wire.UpsertResult>,
   Fits<Omit<Schemas["SearchHit"], "explanation">, Omit<wire.SearchHit, "explanation">>,

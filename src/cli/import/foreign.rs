@@ -18,6 +18,7 @@ use crate::cli::error::CliError;
 use crate::cli::output::plural;
 use crate::compression::decoder;
 use crate::domain::FileEncoding;
+use crate::new_id::new_uuid;
 
 const BUFFER_BYTES: usize = 1 << 18;
 const TEXT: &str = "text";
@@ -26,12 +27,12 @@ const TEXT: &str = "text";
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Exports of other databases")]
 pub struct ForeignArgs {
-    /// The database that wrote the file.
+    /// The database that wrote the file, or json for any other file of JSON objects.
     #[arg(long, value_enum, value_name = "DATABASE")]
     pub from: Option<Source>,
     #[command(flatten)]
     fields: Fields,
-    /// Meilisearch's primary key; defaults to `id`.
+    /// Field with the id, for json and meilisearch; defaults to `id`.
     #[arg(long, value_name = "FIELD", requires = "from")]
     id_field: Option<String>,
     /// Named vector to import into a collection of your own vectors; required if the records have several. For Elasticsearch,
@@ -57,6 +58,8 @@ pub enum Source {
     /// Hits as JSON: responses of the search API of Elasticsearch or OpenSearch, or one hit per line.
     #[value(alias = "opensearch")]
     Elasticsearch,
+    /// Any JSON objects: an array of them, or one per line. An object without an id gets a UUID.
+    Json,
 }
 
 /// A reader that converts the records of an export to NDJSON documents. A record that cannot be converted gives an empty line,
@@ -163,7 +166,7 @@ impl Source {
             // A document may have a field with this name.
             Self::Meilisearch => (&["results"], true),
             Self::Elasticsearch => (&["hits"], false),
-            Self::Chroma => (&[], false),
+            Self::Chroma | Self::Json => (&[], false),
         };
         Pages { members, first_only }
     }
@@ -196,6 +199,11 @@ impl<R: io::BufRead> Records for JsonExport<R> {
                     let named = |name: &String| Some((name.clone(), fields.as_object_mut()?.shift_remove(name)?));
                     let vector = self.vector_name.as_ref().and_then(named);
                     (id, fields, Value::Object(vector.into_iter().collect()))
+                }
+                Source::Json => {
+                    let id = take(&[self.id_field.as_deref().unwrap_or("id")]);
+                    let id = if id.is_null() { new_uuid().to_string().into() } else { id };
+                    (id, Value::Object(object), Value::Null)
                 }
                 Source::Meilisearch | Source::Chroma => {
                     let (id, vector) = (take(&[self.id_field.as_deref().unwrap_or("id")]), take(&["_vectors"]));

@@ -54,7 +54,10 @@ pub struct ImportArgs {
     pub foreign: ForeignArgs,
 }
 
+const CREATE_ADVICE: &str = "--create creates it";
+
 pub fn run(args: ImportArgs, client: &Client) -> Result<Outcome, CliError> {
+    check_order(&args.collection)?;
     let (named, packed) = format_from_name(args.file.as_deref());
     let (format, compression) = (args.format.unwrap_or(named), args.compression.unwrap_or(packed));
     let (job, mut failures) = match args.foreign.from {
@@ -90,6 +93,17 @@ pub fn run(args: ImportArgs, client: &Client) -> Result<Outcome, CliError> {
     failures.finish(&client.output, &format!("`dragoman jobs results {id} --failed` lists all that the server refused"))?;
     count_as_failed(&mut job, misfits);
     jobs::finish(client, &job)
+}
+
+/// Refuses a file in place of the collection. A collection may have such a name, but probably not if there is such a file.
+fn check_order(collection: &CollectionName) -> Result<(), CliError> {
+    let path = Path::new(collection.as_str());
+    let extension = path.extension().and_then(|extension| extension.to_str()).unwrap_or_default();
+    if ["ndjson", "jsonl", "json", "csv", "tsv", "gz", "zst"].contains(&extension) && path.is_file() {
+        let advice = format!("{collection} is a file; the collection comes first: dragoman import COLLECTION {collection}");
+        return Err(CliError::Usage(advice));
+    }
+    Ok(())
 }
 
 /// Adds the records that were not sent to those that failed, so that the counts of a job add up: its lines include them, as empty
@@ -137,7 +151,7 @@ fn send(
     match (sent, broken) {
         (Ok(job), _) => Ok(job),
         (Err(_), Some(error)) => Err(unreadable(args)(error)),
-        (Err(error), None) => Err(error),
+        (Err(error), None) => Err(error.advise("collection_not_found", CREATE_ADVICE)),
     }
 }
 
@@ -162,7 +176,7 @@ fn send_foreign(
         Ok(about_collection) => about_collection["model"].is_null(),
         // A new collection embeds texts itself.
         Err(error) if args.create && error.code() == Some("collection_not_found") => false,
-        Err(error) => return Err(error),
+        Err(error) => return Err(error.advise("collection_not_found", CREATE_ADVICE)),
     };
     let bar = client.output.progress(about.filter(|about| about.is_file()).map(|about| about.len()), Unit::Bytes);
     let mut documents = args.foreign.documents(source, (file, compression), takes_vectors, (&bar, failures))?;

@@ -2,7 +2,8 @@
 //! sessions.
 //!
 //! A tool call becomes a request to the REST operation behind it (`tools`) and runs through the same routes, with the key of
-//! the message that contained it. So both do the same checks, and respond with the same members and errors.
+//! the message that contained it. So both do the same checks, and respond with the same members and errors; only the marks of
+//! hits are left out.
 
 mod tools;
 
@@ -52,7 +53,7 @@ const ANSWER_COPIES: u64 = 5;
 /// The instructions that an agent gets before it calls anything.
 const INSTRUCTIONS: &str = "Dragoman stores texts in 62 languages and finds the passages that answer a question in any of them. \
     Call list_collections first, then search. Write the query as a question or a phrase in the user's own language; do not \
-    translate it. A filter can use the metadata that hits show. If a call fails, its result has a code, what is wrong, and every \
+    translate it. A filter can use the metadata that hits show; count_values shows which values there are. If a call fails, its result has a code, what is wrong, and every \
     wrong argument.";
 
 /// The endpoint. Clones share it.
@@ -207,7 +208,10 @@ impl Tools {
             Err(error) => Err(error),
         };
         match body {
-            Ok((true, body)) => CallToolResult::structured(body),
+            Ok((true, mut body)) => {
+                tools::leave_out_marks(&mut body);
+                CallToolResult::structured(body)
+            }
             Ok((false, problem)) => CallToolResult::structured_error(problem),
             Err(error) => {
                 let problem = error.problem(&request_id(&head.headers), MCP_PATH);

@@ -45,6 +45,7 @@ const TOOL_DEFINITIONS: &[ToolDefinition] = &[
         &["collection", "query"],
         &["limit", "offset", "languages", "prefer_language", "filter", "mode", "score_min"],
     ),
+    ("count_values", "count_facets", Effect::Reads, &["collection", "facets"], &["filter"]),
     ("get_document", "get_document", Effect::Reads, &["collection", "id"], &[]),
     ("add_documents", "upsert_documents", Effect::Stores, &["collection", "documents"], &[]),
     ("delete_documents", "delete_documents", Effect::Deletes, &["collection"], &["ids", "filter"]),
@@ -53,6 +54,47 @@ const TOOL_DEFINITIONS: &[ToolDefinition] = &[
     ("detect_language", "detect_languages", Effect::Reads, &["texts"], &[]),
     ("compare_texts", "compare_pairs", Effect::Reads, &["pairs"], &[]),
 ];
+
+/// Descriptions that replace those of the operation, which mention arguments, headers or routes that the tool does not have: of
+/// the tool with this name, either of the tool itself (an empty pointer) or at this place in its schema.
+const DESCRIPTIONS: &[(&str, &str, &str)] = &[
+    ("search", "/properties/mode", "The search mode. Default: `full`."),
+    (
+        "search",
+        "/properties/score_min",
+        "Only hits with at least this score. In mode `full`, a score is between 0 and 1: how likely the passage answers the query.",
+    ),
+    (
+        "search",
+        "/properties/prefer_language",
+        "Languages to prefer, 1 to 62, most preferred first, as BCP 47 tags; `auto` means the query's own. Their documents rank \
+            before others whose score is less than a quarter better; scores do not change.",
+    ),
+    ("get_document", "", "Returns a stored document with its whole text, its language and whether it is searchable."),
+    (
+        "add_documents",
+        "",
+        "Stores one or more documents. A document whose id already exists is replaced, so a call can be repeated. Each document \
+            succeeds or fails by itself, with one result per document in the order of the call. If none can be stored, the result \
+            is an error with every document's place in `errors`.",
+    ),
+    (
+        "add_documents",
+        "/$defs/DocumentInput/properties/language",
+        "The text's language, as a BCP 47 tag such as `pt` or `pt-BR`. Without a language, the server detects it.",
+    ),
+];
+
+/// Removes from a response what agents cannot use: the places of the matching words in the texts of hits.
+pub fn leave_out_marks(response: &mut Value) {
+    let hits = response.get_mut("hits").and_then(Value::as_array_mut);
+    for hit in hits.into_iter().flatten().filter_map(Value::as_object_mut) {
+        hit.shift_remove("title_marks");
+        if let Some(passage) = hit.get_mut("passage").and_then(Value::as_object_mut) {
+            passage.shift_remove("marks");
+        }
+    }
+}
 
 /// A tool, and the operation that it calls.
 pub struct RestTool {
@@ -102,11 +144,20 @@ impl RestTool {
                 "type": "object", "properties": properties, "required": required, "additionalProperties": false,
             })
         };
-        let mut schema = all(properties).as_object().cloned().unwrap_or_default();
+        let mut schema = all(properties);
         if !definitions.is_empty() {
-            schema.insert("$defs".to_owned(), Value::Object(definitions));
+            schema["$defs"] = Value::Object(definitions);
         }
         let text = |member: &str| described.operation[member].as_str().unwrap_or_default().replace('\n', " ");
+        let mut tool_description = text("description");
+        for (_, pointer, description) in DESCRIPTIONS.iter().filter(|(tool, ..)| *tool == name) {
+            if pointer.is_empty() {
+                (*description).clone_into(&mut tool_description);
+            } else {
+                schema.pointer_mut(pointer)?["description"] = json!(description);
+            }
+        }
+        let schema = schema.as_object().cloned().unwrap_or_default();
         let annotations = ToolAnnotations::new().read_only(effect == Effect::Reads).open_world(false);
         let annotations = match effect {
             Effect::Reads => annotations,
@@ -114,7 +165,7 @@ impl RestTool {
             Effect::Deletes => annotations.destructive(true).idempotent(true),
         };
         Some(Self {
-            definition: Tool::new(name, text("description"), schema).with_title(text("summary")).with_annotations(annotations),
+            definition: Tool::new(name, tool_description, schema).with_title(text("summary")).with_annotations(annotations),
             scope,
             method: operation.method.clone(),
             path: operation.path.clone(),
@@ -235,6 +286,25 @@ mod tests {
             assert!(!schema.contains(SCHEMAS) && !schema.contains("percent-encoded"), "{schema}");
             for target in schema.split(DEFINITIONS).skip(1).filter_map(|rest| rest.split('"').next()) {
                 assert!(tool.definition.input_schema["$defs"][target].is_object(), "{target} in {schema}");
+            }
+        }
+    }
+
+    #[test]
+    fn descriptions_mention_only_arguments_that_the_tool_has() {
+        let description = crate::http::description();
+        for (tool, (name, operation, ..)) in build_tools(description).iter().zip(TOOL_DEFINITIONS) {
+            let operation = description.operations.get(operation).unwrap();
+            let BodySchema { document, schema } = description.body_schema(operation);
+            let members = resolve_reference(document, schema)["properties"].as_object();
+            let parameters = description.of_operation(operation)["parameters"].as_array().into_iter().flatten();
+            let parameters = parameters.map(|parameter| resolve_reference(document, parameter)["name"].as_str().unwrap());
+            let arguments = tool.definition.input_schema["properties"].as_object().unwrap();
+            let lacking = members.into_iter().flatten().map(|(member, _)| member.as_str()).chain(parameters);
+            let schema = Value::Object((*tool.definition.input_schema).clone()).to_string();
+            let text = format!("{} {schema}", tool.definition.description.as_deref().unwrap());
+            for word in lacking.filter(|member| !arguments.contains_key(*member)).chain(["GET /v1", "POST /v1", "The status"]) {
+                assert!(!text.contains(&format!("`{word}")) && !text.contains(&format!("{word} is")), "{name}: {word} in {text}");
             }
         }
     }

@@ -62,14 +62,15 @@ async fn handle_request(
     super::trace_context::set_parent_span(&span, request.headers());
     let mut response = next.run(request).instrument(span.clone()).await;
 
-    let failure = error::take_error(&mut response);
+    let methods = operations.methods(&route);
+    let failure = error::take_error(&mut response, &methods);
     if let Some(failure) = &failure {
         let headers = std::mem::take(response.headers_mut());
         response = failure.render(Shape::of_route(&route), &id, &path, without_body_headers(headers));
     }
     security_headers::protect(&path, response.headers_mut());
     if response.status() == StatusCode::METHOD_NOT_ALLOWED
-        && let Ok(allowed) = HeaderValue::from_str(&operations.methods(&route).join(", "))
+        && let Ok(allowed) = HeaderValue::from_str(&methods.join(", "))
         && !allowed.is_empty()
     {
         response.headers_mut().insert(ALLOW, allowed);

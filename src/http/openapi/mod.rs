@@ -10,12 +10,14 @@ mod shared_parts;
 
 use axum::Router;
 use axum::extract::State;
-use axum::http::HeaderMap;
+use axum::http::header::{CONTENT_TYPE, LOCATION};
+use axum::http::{HeaderMap, HeaderValue};
 use axum::response::{Html, Response};
+use axum::routing::get;
 use serde_json::{Map, Value, json};
 use tower_http::decompression::DecompressionLayer;
 use utoipa::OpenApi;
-use utoipa_swagger_ui::{Config, SwaggerUi};
+use utoipa_swagger_ui::SwaggerUi;
 
 use super::api::Api;
 use super::error::{OpenAiProblem, Problem, Shape};
@@ -201,6 +203,16 @@ pub async fn serve_errors_page() -> Html<String> {
 /// Swagger UI for the document, with its assets inside the program. It loads nothing from elsewhere. The program contains the
 /// assets compressed; they are sent in an encoding that the client accepts.
 pub fn swagger_ui<S: Clone + Send + Sync + 'static>() -> Router<S> {
-    let config = Config::new(["/openapi.json"]).validator_url("none").show_extensions(true);
-    Router::from(SwaggerUi::new("/docs").config(config)).layer(DecompressionLayer::new())
+    let start = ([(CONTENT_TYPE, "text/javascript; charset=utf-8")], include_str!("reference_page.js"));
+    Router::from(SwaggerUi::new("/docs"))
+        .route("/docs/swagger-initializer.js", get(async move || start))
+        .layer(axum::middleware::map_response(keep_redirect_below_the_path_of_a_proxy))
+        .layer(DecompressionLayer::new())
+}
+
+async fn keep_redirect_below_the_path_of_a_proxy(mut response: Response) -> Response {
+    if let Some(location) = response.headers_mut().get_mut(LOCATION) {
+        *location = HeaderValue::from_static("docs/");
+    }
+    response
 }

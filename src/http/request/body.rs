@@ -86,7 +86,9 @@ pub fn check_content_type<T>(headers: &HeaderMap, expected: &str, parse: impl Fn
     let refuse = |detail: String| ApiError::parameter(Code::UnsupportedMediaType, "content-type", detail);
     let media_type = read_header(headers, CONTENT_TYPE).ok_or_else(|| refuse(format!("{expected}, got none")))?;
     let mut parts = media_type.split(';').map(str::trim);
-    let parsed = parse(parts.next().unwrap_or_default()).ok_or_else(|| refuse(format!("{expected}, got {media_type:?}")))?;
+    let media = parts.next().unwrap_or_default();
+    let sender = if media == "application/x-www-form-urlencoded" { ", which curl sends unless -H names another" } else { "" };
+    let parsed = parse(media).ok_or_else(|| refuse(format!("{expected}, got {media_type:?}{sender}")))?;
     let charset = |part: &str| part.strip_prefix("charset=").map(|charset| charset.trim_matches('"').to_owned());
     match parts.filter_map(charset).find(|charset| !["utf-8", "utf8"].contains(&charset.as_str())) {
         Some(other) => Err(refuse(format!("must have the charset utf-8 or none, got {other:?}"))),

@@ -158,8 +158,8 @@ impl Walk<'_> {
     }
 
     fn add_wrong_type(&mut self, schema: &Value, pointer: &str, value: &Value) {
-        let range = describe_range(schema);
-        self.add_not_expected(pointer, value, &(describe_expected(schema) + &range), !range.is_empty());
+        let more = describe_range(schema) + &describe_required(schema);
+        self.add_not_expected(pointer, value, &(describe_expected(schema) + &more), !more.is_empty());
     }
 
     fn add_not_expected(&mut self, pointer: &str, value: &Value, expected: &str, is_precise: bool) {
@@ -226,6 +226,13 @@ fn describe_range(schema: &Value) -> String {
         (None, Some(maximum)) => format!(" of at most {maximum}"),
         (None, None) => String::new(),
     }
+}
+
+/// The required members of an object, to continue what is expected; empty if it has none.
+fn describe_required(schema: &Value) -> String {
+    let names = schema["required"].as_array().into_iter().flatten().filter_map(Value::as_str).map(|name| format!("`{name}`"));
+    let names = names.collect::<Vec<_>>().join(" and ");
+    if names.is_empty() { names } else { format!(" with {names}") }
 }
 
 /// The wording of serde for the same error.
@@ -322,13 +329,14 @@ mod tests {
             r#"{"pairs": [{"first": "a"}, ["a", "b"], {"first": "", "second": "b"}]}"#,
             &[
                 ("/pairs/0/second", "missing field `second`"),
-                ("/pairs/1", "invalid type: array, expected an object"),
+                ("/pairs/1", "invalid type: array, expected an object with `first` and `second`"),
                 ("/pairs/2/first", "must have at least 1 character, got 0"),
             ],
         );
         check("create_embeddings", r#"{"input": 3}"#, &[("/input", "invalid type: integer `3`, expected a string or an array")]);
         check("create_embeddings", r#"{"input": ["a", 3]}"#, &[("/input/1", "invalid type: integer `3`, expected a string")]);
-        check("create_embeddings", r#"[]"#, &[("", "invalid type: array, expected an object")]);
+        check("create_embeddings", r#"[]"#, &[("", "invalid type: array, expected an object with `input`")]);
+        check("search_documents", r#"[]"#, &[("", "invalid type: array, expected an object")]);
         let many = format!(r#"{{"texts": [{}1]}}"#, "1, ".repeat(500));
         assert_eq!(found("detect_languages", &many).len(), VIOLATIONS_MAX);
     }

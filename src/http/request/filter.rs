@@ -7,18 +7,14 @@ use serde_json::{Map, Value, json};
 use utoipa::ToSchema;
 
 use crate::domain::json::kind;
-use crate::domain::{
-    Code, DistinctJson, Field, Filter, Language, LanguageTagError, Limits, Relation, Scalar, ScalarList, Test, timestamps,
-};
+use crate::domain::{Code, DistinctJson, Field, Filter, Limits, Relation, Scalar, ScalarList, Test, timestamps};
 use crate::http::error::ApiError;
+use crate::http::request::filter_fields::{OPERATORS, operators_of, scalar};
 use crate::http::request::values::present;
-use crate::service::json::{Object, describe_json_error, pointer, some_object, some_objects};
+use crate::service::json::{Object, describe_json_error, pointer, pointer_token, shorten, some_object, some_objects};
 
 /// Maximum values in all lists of one filter together.
 pub const VALUES_MAX: usize = 10_000;
-
-/// How to find the documents that a filter for the tag `und` would mean.
-const NO_LANGUAGE: &str = r#"documents without a language match {"field": "language", "exists": false}"#;
 
 /// One node of a filter: `and`, `or` or `not` with further nodes, or a `field` with exactly one operator.
 ///
@@ -95,11 +91,31 @@ pub fn parse(filter: Option<DistinctJson>, limits: &Limits) -> Result<Filter, Ap
     if nests_deeper(&filter, max.saturating_mul(2).saturating_add(2)) {
         return Err(ApiError::at(Code::InvalidFilter, "/filter", too_deep(max)));
     }
+    if let Some((at, name)) = unnamed_field(&filter, "/filter") {
+        let detail = format!("unknown field `{name}`; a condition names its field: {{\"field\": {name:?}, \"eq\": …}}");
+        return Err(ApiError::at(Code::InvalidFilter, at, shorten(detail)));
+    }
     let Object(node) = serde_path_to_error::deserialize(filter).map_err(|error| {
         let at = format!("/filter{}", pointer(error.path()));
         ApiError::at(Code::InvalidFilter, at, describe_json_error(error.inner()))
     })?;
     Reader { limits, conditions: 0, values: 0 }.node(node, "/filter", 1)
+}
+
+/// The first member of a node without any member of a filter, with its place. It is probably the name of the field to test.
+fn unnamed_field<'a>(node: &'a Value, at: &str) -> Option<(String, &'a str)> {
+    let members = node.as_object()?;
+    let is_known = |name: &String| ["and", "or", "not", "field"].contains(&&**name) || OPERATORS.contains(&&**name);
+    members.iter().find_map(|(name, value)| {
+        let at = format!("{at}/{}", pointer_token(name));
+        match (name.as_str(), value) {
+            ("and" | "or", Value::Array(nodes)) => {
+                nodes.iter().enumerate().find_map(|(index, node)| unnamed_field(node, &format!("{at}/{index}")))
+            }
+            ("not", node) => unnamed_field(node, &at),
+            _ => (!members.keys().any(is_known)).then_some((at, name.as_str())),
+        }
+    })
 }
 
 fn too_deep(max: usize) -> String {
@@ -151,9 +167,6 @@ fn print_scalar(field: &Field, scalar: &Scalar) -> Value {
     }
 }
 
-/// Operators by their names, in the order in which errors list them.
-const OPERATORS: [&str; 10] = ["eq", "ne", "in", "any", "gt", "gte", "lt", "lte", "exists", "prefix"];
-
 /// Parses one filter and counts its conditions.
 struct Reader<'a> {
     limits: &'a Limits,
@@ -184,9 +197,10 @@ impl Reader<'_> {
                 let got = names(&operators).join(" and ");
                 invalid(format!("a field takes exactly one operator, got {got}; combine conditions with and"))
             }
-            (None, None, None, None, 0) => {
-                invalid("a node needs and, or, not, or field with an operator; it is empty".to_owned())
-            }
+            (None, None, None, None, 0) => invalid(
+                r#"a node needs and, or, not, or field with an operator; it is empty. {"and": []} matches every document"#
+                    .to_owned(),
+            ),
             (None, None, None, None, _) => invalid(format!("{} needs a field", names(&operators).join(" and "))),
             (and, or, not, field, _) => {
                 let given = [("and", and.is_some()), ("or", or.is_some()), ("not", not.is_some()), ("field", field.is_some())];
@@ -225,7 +239,8 @@ impl Reader<'_> {
             let detail = format!("does not work on {field}, which supports {}", allowed.join(", "));
             return Err(refuse(operator, detail));
         }
-        let operand = |value: &Value| scalar(&field, value).map_err(|detail| refuse(operator, detail));
+        let several = if operator == "eq" && value.is_array() { "; in takes several values" } else { "" };
+        let operand = |value: &Value| scalar(&field, value).map_err(|detail| refuse(operator, detail + several));
         let ordered = |relation| match operand(&value)? {
             Scalar::Bool(_) => Err(refuse(operator, "must be a string or a number, got a boolean".to_owned())),
             scalar => Ok(Test::Compare(relation, scalar)),
@@ -291,43 +306,6 @@ fn names(operators: &[(&'static str, Value)]) -> Vec<&'static str> {
     operators.iter().map(|(name, _)| *name).collect()
 }
 
-/// The operators that work on a field.
-fn operators_of(field: &Field) -> &'static [&'static str] {
-    match field {
-        Field::Metadata(_) => &OPERATORS,
-        Field::Language => &["eq", "ne", "in", "exists"],
-        Field::Id => &["eq", "ne", "in", "gt", "gte", "lt", "lte", "prefix"],
-        Field::CreatedAt | Field::UpdatedAt => &["eq", "ne", "in", "gt", "gte", "lt", "lte"],
-    }
-}
-
-/// Parses a value to compare with `field`.
-fn scalar(field: &Field, value: &Value) -> Result<Scalar, String> {
-    let text = || value.as_str().ok_or_else(|| format!("must be a string, got {}", kind(value)));
-    match field {
-        Field::Id => Ok(Scalar::Text(text()?.to_owned())),
-        Field::Language => {
-            let language = Language::from_tag(text()?).map_err(|error| match &error {
-                LanguageTagError::Undetermined { .. } => format!("{error}; {NO_LANGUAGE}"),
-                _ => error.to_string(),
-            })?;
-            Ok(Scalar::Text(language.code().to_owned()))
-        }
-        Field::CreatedAt | Field::UpdatedAt => timestamps::parse_rfc3339(text()?).map(Scalar::Integer),
-        Field::Metadata(_) => match value {
-            Value::String(text) => Ok(Scalar::Text(text.clone())),
-            Value::Bool(truth) => Ok(Scalar::Bool(*truth)),
-            Value::Number(number) => {
-                let integer = number.as_i64().map(Scalar::Integer);
-                integer
-                    .or_else(|| number.as_f64().map(Scalar::Real))
-                    .ok_or_else(|| format!("must be a number that can be compared, got {number}"))
-            }
-            other => Err(format!("must be a string, a number or a boolean, got {}", kind(other))),
-        },
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;
@@ -389,7 +367,9 @@ mod tests {
     #[test]
     fn errors_point_to_the_invalid_part_of_the_filter() {
         refuse(json!({"and": [{"field": "a", "eq": 1}, {"field": "b", "greater": 2}]}), "/filter/and/1/greater", "`gte`");
-        refuse(json!({"field": "a", "eq": [1]}), "/filter/eq", "got an array");
+        refuse(json!({"field": "a", "eq": [1]}), "/filter/eq", "got an array; in takes several values");
+        refuse(json!({"a/b": 1}), "/filter/a~1b", r#"names its field: {"field": "a/b", "eq": …}"#);
+        refuse(json!({"or": [{"field": "a", "eq": 1}, {"not": {"b": 1}}]}), "/filter/or/1/not/b", r#"{"field": "b", "eq": …}"#);
         refuse(json!({"field": "a", "eq": null}), "/filter/eq", "got null");
         refuse(json!({"or": [{"field": "a", "in": [1, null]}]}), "/filter/or/0/in/1", "got null");
         refuse(json!({"field": "a", "in": 1}), "/filter/in", "must be an array");
@@ -408,7 +388,7 @@ mod tests {
         refuse(json!({"field": "a"}), "/filter", "needs an operator");
         refuse(json!({"field": "a", "gte": 1, "lte": 2}), "/filter", "got gte and lte");
         refuse(json!({"eq": 1}), "/filter", "needs a field");
-        refuse(json!({}), "/filter", "empty");
+        refuse(json!({}), "/filter", r#"it is empty. {"and": []} matches every document"#);
         refuse(json!({"and": [], "or": []}), "/filter", "got and, or");
         refuse(json!({"and": [], "field": "a", "eq": 1}), "/filter", "got and, field, eq");
         refuse(json!([1]), "/filter", "expected an object");

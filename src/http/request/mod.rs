@@ -6,5 +6,6 @@ pub mod body_schemas;
 pub mod cursor;
 pub mod extract;
 pub mod filter;
+mod filter_fields;
 pub mod preconditions;
 pub mod values;

@@ -101,6 +101,12 @@ impl DocumentProblem {
     pub fn at(pointer: impl Into<String>, detail: impl Into<String>) -> Self {
         Self { pointer: pointer.into(), detail: shorten(detail.into()) }
     }
+
+    /// Reports JSON that is not a document. Unknown fields are often meant as metadata.
+    pub fn of_json(pointer: impl Into<String>, problem: String) -> Self {
+        let remedy = if problem.starts_with("unknown field") { "; other fields belong in `metadata`" } else { "" };
+        Self::at(pointer, problem + remedy)
+    }
 }
 
 /// Parses and validates one line of an import: the JSON of a document, in the form of an element of `documents`.
@@ -115,7 +121,14 @@ pub fn read_document(json: &[u8], collection: &Collection, limits: &Limits, now_
     }
     let input: DocumentInput = parse_object(json).map_err(|error| match error {
         JsonError::Malformed(problem) => {
-            let detail = format!("the line {problem}").replace(" at line 1 column", " at column");
+            let remedy = if problem.contains("EOF while") {
+                "; a document must be on one line, as `jq -c .` writes it"
+            } else if problem.ends_with("expected value at line 1 column 1") {
+                "; every line must be a document as a JSON object"
+            } else {
+                ""
+            };
+            let detail = format!("the line {problem}{remedy}").replace(" at line 1 column", " at column");
             InvalidDocument::whole(None, Code::MalformedJson, detail)
         }
         JsonError::Invalid { pointer, problem } if pointer.is_empty() && problem.starts_with("invalid type") => {
@@ -125,7 +138,7 @@ pub fn read_document(json: &[u8], collection: &Collection, limits: &Limits, now_
             InvalidDocument::whole(None, Code::InvalidRequest, detail)
         }
         JsonError::Invalid { pointer, problem } => {
-            InvalidDocument { id: None, code: Code::InvalidRequest, problems: vec![DocumentProblem::at(pointer, problem)] }
+            InvalidDocument { id: None, code: Code::InvalidRequest, problems: vec![DocumentProblem::of_json(pointer, problem)] }
         }
     })?;
     check(input, collection, limits, now_ms)

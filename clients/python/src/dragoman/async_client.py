@@ -186,6 +186,10 @@ class AsyncClient(Connection):
         finally:
             await partial.unlink(missing_ok=True)
 
+    async def upload_snapshot(self, snapshot: str, path: str | Path) -> wire.SnapshotInfo:
+        """Uploads a downloaded archive, under its snapshot's id or another unused UUID. Then `restore_snapshot` restores it."""
+        return await self._make(operations.upload_snapshot(snapshot, str(path)))
+
     async def get_job(self, job: str) -> AsyncJob:
         return AsyncJob(self, await self._make(operations.get_job(job)))
 
@@ -195,6 +199,9 @@ class AsyncClient(Connection):
     change_collection = _awaited(operations.change_collection)
     list_collections = _awaited_pages(operations.list_collections)
     delete_collection = _awaited(operations.delete_collection)
+    put_alias = _awaited(operations.put_alias)
+    list_aliases = _awaited_pages(operations.list_aliases)
+    delete_alias = _awaited(operations.delete_alias)
     upsert = _awaited(operations.upsert)
     get_document = _awaited(operations.get_document)
     patch_document = _awaited(operations.patch_document)

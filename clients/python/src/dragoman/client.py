@@ -193,6 +193,10 @@ class Client(Connection):
         finally:
             partial.unlink(missing_ok=True)
 
+    def upload_snapshot(self, snapshot: str, path: str | Path) -> wire.SnapshotInfo:
+        """Uploads a downloaded archive, under its snapshot's id or another unused UUID. Then `restore_snapshot` restores it."""
+        return self._make(operations.upload_snapshot(snapshot, str(path)))
+
     def get_job(self, job: str) -> Job:
         return Job(self, self._make(operations.get_job(job)))
 
@@ -202,6 +206,9 @@ class Client(Connection):
     change_collection = _blocking(operations.change_collection)
     list_collections = _blocking_pages(operations.list_collections)
     delete_collection = _blocking(operations.delete_collection)
+    put_alias = _blocking(operations.put_alias)
+    list_aliases = _blocking_pages(operations.list_aliases)
+    delete_alias = _blocking(operations.delete_alias)
     upsert = _blocking(operations.upsert)
     get_document = _blocking(operations.get_document)
     patch_document = _blocking(operations.patch_document)

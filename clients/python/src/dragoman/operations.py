@@ -18,12 +18,13 @@ from .errors import DragomanError
 
 #: A batch stays well below the server's default limits (`batch_documents_max`, `body_bytes_max`).
 BATCH_DOCUMENTS, BATCH_BYTES = 1000, 16 * 1024 * 1024
-#: Fewer texts than the server's default limit (`embedding_inputs_max`).
+#: As many texts, pairs or ids as the server accepts by default, or fewer (`embedding_inputs_max`, `batch_documents_max`).
 BATCH_TEXTS = 1000
 #: The most values that one filter may list.
 FILTER_VALUES_MAX = 10_000
 
 T = TypeVar("T")
+U = TypeVar("U")
 LineStatus = Literal["created", "updated", "failed"]
 InputType = Literal["document", "query"]
 
@@ -81,6 +82,23 @@ def delete_collection(collection: str) -> Call[None]:
     return delete("collections", collection)
 
 
+# Aliases
+
+
+def put_alias(alias: str, collection: str) -> Call[wire.AliasInfo]:
+    """Points an alias to a collection. An existing alias switches atomically."""
+    return Call("PUT", path("aliases", alias), body={"collection": collection}, repeatable=True)
+
+
+def list_aliases(*, limit: int | None = None) -> Pages[wire.AliasInfo]:
+    return Pages(lambda cursor: get("aliases", limit=limit, cursor=cursor), "aliases")
+
+
+def delete_alias(alias: str) -> Call[None]:
+    """Deletes an alias, but not its collection."""
+    return delete("aliases", alias)
+
+
 # Documents
 
 
@@ -101,7 +119,7 @@ def upsert(
     refusals: list[DragomanError] = []
     every = cast(Iterable[wire.DocumentInput], [documents] if isinstance(documents, Mapping) else documents)
     try:
-        for batch in _batches(every, batch_documents, batch_bytes):
+        for batch in _batches(map(_checked, every), batch_documents, batch_bytes):
             yield from _upsert_batch(collection, batch, wait, results, refusals)
     except DragomanError as error:
         error.results = results
@@ -112,6 +130,12 @@ def upsert(
             refusals[0].violations += refusal.violations
         raise refusals[0]
     return {"results": results, "failed": failed}
+
+
+def _checked(document: wire.DocumentInput) -> wire.DocumentInput:
+    if not isinstance(document, Mapping):
+        raise TypeError(f"a document must be a dictionary such as {{'text': …}}, got {type(document).__name__}")
+    return document
 
 
 def _upsert_batch(
@@ -403,6 +427,11 @@ def download_snapshot(snapshot: str) -> Call[bytes]:
     return get("snapshots", snapshot, "archive")
 
 
+def upload_snapshot(snapshot: str, file: str) -> Call[wire.SnapshotInfo]:
+    """Uploads the archive of a snapshot."""
+    return Call("PUT", path("snapshots", snapshot, "archive"), headers={"content-type": "application/zstd"}, file=file)
+
+
 def delete_snapshot(snapshot: str) -> Call[None]:
     return delete("snapshots", snapshot)
 
@@ -442,10 +471,26 @@ def predict(
     threshold: float | None = None,
     scores: int | None = None,
     explain: int | None = None,
-) -> Call[wire.PredictResult]:
-    """Predicts the labels of texts, or of stored documents."""
-    body = {"texts": listed("texts", texts) if texts is not None else None, "documents": documents, "threshold": threshold}
-    return ask_by_post({**body, "scores": scores, "explain": explain}, "classifiers", classifier, "predict")
+) -> Flow[wire.PredictResult]:
+    """Predicts the labels of any number of texts, or of stored documents, in the same order."""
+    options = {"threshold": threshold, "scores": scores, "explain": explain}
+
+    def call(what: Mapping[str, Any]) -> Call[wire.PredictResult]:
+        return ask_by_post({**what, **options}, "classifiers", classifier, "predict")
+
+    if texts is not None and documents is None:
+        answers = yield from _of_all(listed("texts", texts), "/texts/", lambda part: call({"texts": part}))
+    elif documents is not None and texts is None:
+        rest = dict(documents)
+        ids = listed("ids", documents["ids"])
+        answers = yield from _of_all(ids, "/documents/ids/", lambda part: call({"documents": {**rest, "ids": part}}))
+    else:
+        raise ValueError("give either texts or documents")
+    return {
+        "predictions": [prediction for answer in answers for prediction in answer["predictions"]],
+        "abstained": sum(answer["abstained"] for answer in answers),
+        "took_ms": sum(answer["took_ms"] for answer in answers),
+    }
 
 
 def evaluate_classifier(
@@ -485,29 +530,35 @@ def embed(texts: Sequence[str], *, input_type: InputType | None = None) -> Flow[
 
     `input_type` says whether they are documents or queries.
     """
-    data = yield from _of_all(texts, "input", "data", {"input_type": input_type}, "embeddings")
-    return [item["embedding"] for item in data]
+
+    def call(part: list[str]) -> Call[Any]:
+        return ask_by_post({"input": part, "input_type": input_type}, "embeddings")
+
+    answers = yield from _of_all(listed("texts", texts), "/input/", call)
+    return [item["embedding"] for answer in answers for item in answer["data"]]
 
 
 def detect_languages(texts: Sequence[str]) -> Flow[list[wire.LanguageDetection]]:
     """The languages of any number of texts in the same order; empty where it is no language that the model knows."""
-    return (yield from _of_all(texts, "texts", "detections", {}, "detect"))
+    answers = yield from _of_all(listed("texts", texts), "/texts/", lambda part: ask_by_post({"texts": part}, "detect"))
+    return [detection for answer in answers for detection in answer["detections"]]
 
 
-def _of_all(texts: Sequence[str], member: str, answers: str, options: Mapping[str, Any], route: str) -> Flow[list[Any]]:
-    """Sends texts in as many requests as necessary, and returns the answers for all of them."""
-    results: list[Any] = []
-    for batch in _batches(listed("texts", texts), BATCH_TEXTS, BATCH_BYTES):
+def _of_all(values: Sequence[T], places: str, call: Callable[[list[T]], Call[U]]) -> Flow[list[U]]:
+    """Sends texts, ids or pairs in as many requests as necessary, and returns the answers to all of them."""
+    answers: list[U] = []
+    done = 0
+    for batch in _batches(values, BATCH_TEXTS, BATCH_BYTES):
         try:
-            answer = yield ask_by_post({member: batch, **options}, route)
+            answers.append((yield call(batch)))
         except DragomanError as error:
-            raise _counted_from(error, f"/{member}/", len(results)) from error
-        results += answer[answers]
-    return results
+            raise _counted_from(error, places, done) from error
+        done += len(batch)
+    return answers
 
 
 def _counted_from(error: DragomanError, places: str, start: int) -> DragomanError:
-    """The error with its positions in `places` counted as if all texts were in one request."""
+    """The error with its positions in `places` counted as if there were only one request."""
 
     def moved(text: str) -> str:
         return re.sub(rf"^{places}(\d+)", lambda found: f"{places}{int(found[1]) + start}", text)
@@ -519,9 +570,9 @@ def _counted_from(error: DragomanError, places: str, start: int) -> DragomanErro
 
 
 def compare_pairs(pairs: Sequence[wire.TextPair]) -> Flow[list[wire.PairSimilarity]]:
-    """The similarity of the two texts of each pair: the cosine of their embeddings."""
-    answer = yield ask_by_post({"pairs": list(pairs)}, "similarity")
-    return list(answer["results"])
+    """The similarity of the two texts of any number of pairs, in the same order: the cosine of their embeddings."""
+    answers = yield from _of_all(pairs, "/pairs/", lambda part: ask_by_post({"pairs": part}, "similarity"))
+    return [result for answer in answers for result in answer["results"]]
 
 
 def compare_sets(first: Sequence[str], second: Sequence[str] | None = None) -> Call[wire.SimilarityMatrix]:

@@ -75,6 +75,11 @@ class CollectionChange(TypedDict, total=False):
     metadata_indexes: list[str]
 
 
+class AliasInfo(TypedDict):
+    alias: str
+    collection: str
+
+
 class LanguageCount(TypedDict):
     language: NotRequired[str]
     documents: int
@@ -379,7 +384,7 @@ class SnapshotInfo(TypedDict):
     created_at: str
     server_version: str
     collections: list[dict[str, Any]]
-    aliases: list[dict[str, str]]
+    aliases: list[AliasInfo]
     classifiers: list[dict[str, str]]
     archive_bytes: int
     archive_sha256: str

@@ -211,7 +211,7 @@ mod tests {
         check(FileFormat::Csv, &long, &[(2, "! the row must have at most 200 bytes"), (3, r#"{"text":"c"}"#)]);
         let file = file(b"text\n\xff\nc\n");
         let mut records = Records::open(file.path(), (FileFormat::Csv, &ColumnTypes::NONE), BYTES_MAX).unwrap();
-        assert_eq!(read_all(&mut records)[0].1, "! column text is not valid UTF-8");
+        assert_eq!(read_all(&mut records)[0].1, "! column text is not valid UTF-8; save or convert the file as UTF-8");
     }
 
     #[test]
