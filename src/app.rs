@@ -77,6 +77,7 @@ async fn run(config: Config, log_lines_dropped: Reading) -> Result<(), AppError>
     let serving = tokio::spawn(serve(listener, starting.router(), options, stop.clone()));
     let mut limits = config.limits.clone();
     limits.databases_open_max = threads::databases_open_max(open_files::databases_open_max(limits.databases_open_max));
+    settings::lower_body_limit(&mut limits);
     let embedder = start_embedder(&config, &limits).await?;
     let model = embedder.model();
     tracing::info!(model = %model.name, version = %model.version, device = ?model.device, note = model.device_note, "model loaded");
