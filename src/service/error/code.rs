@@ -65,7 +65,10 @@ impl Error {
             Self::NoModel { .. } => Code::NoModel,
             Self::InvalidVector { .. } => Code::InvalidRequest,
             Self::WritesWaiting { .. } | Self::EncoderBusy { .. } => Code::Overloaded,
-            Self::NotIndexed(source) | Self::Open { source, .. } | Self::DiskFull { source, .. } => source.code(),
+            Self::NotIndexed(source)
+            | Self::Open { source, .. }
+            | Self::DiskFull { source, .. }
+            | Self::TooFewFiles { source, .. } => source.code(),
             Self::JobNotFound { .. } => Code::JobNotFound,
             Self::JobFinished { .. } => Code::JobFinished,
             Self::NoLines { .. } | Self::ResultsElsewhere { .. } => Code::NoResults,
