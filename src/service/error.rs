@@ -158,6 +158,8 @@ pub enum Error {
     InsufficientDiskSpace { needed: u64, reserve: u64, free: u64 },
     #[error("there is no snapshot {id}")]
     SnapshotNotFound { id: SnapshotId },
+    #[error("snapshot {id} has no collection {name}; GET /v1/snapshots/{id} lists those that it has")]
+    NotInSnapshot { id: SnapshotId, name: CollectionName },
     #[error("a snapshot {id} already exists")]
     SnapshotExists { id: SnapshotId },
     #[error("the snapshot's archive {problem}")]

@@ -40,9 +40,10 @@ impl Error {
 
     pub fn code(&self) -> Code {
         match self {
-            Self::CollectionNotFound { .. } | Self::CollectionReplaced { .. } | Self::AliasOfAlias { .. } => {
-                Code::CollectionNotFound
-            }
+            Self::CollectionNotFound { .. }
+            | Self::CollectionReplaced { .. }
+            | Self::AliasOfAlias { .. }
+            | Self::NotInSnapshot { .. } => Code::CollectionNotFound,
             Self::DocumentNotFound { .. } => Code::DocumentNotFound,
             Self::KeyNotFound { .. } => Code::KeyNotFound,
             Self::UnknownKey | Self::KeyExpired { .. } => Code::Unauthorized,
