@@ -5,7 +5,7 @@ use std::sync::atomic::Ordering;
 use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 
-use tokio::sync::{OwnedRwLockReadGuard, OwnedSemaphorePermit};
+use tokio::sync::OwnedRwLockReadGuard;
 
 use super::idempotency;
 use super::input::{InvalidDocument, UpsertOutcome};
@@ -20,6 +20,7 @@ use crate::service::handle::CollectionHandle;
 use crate::service::open_collection::OpenCollection;
 use crate::service::open_collection::reservation::Reservation;
 use crate::service::open_collection::worker::store_embeddings;
+use crate::service::open_collection::write_slots::WriteSlot;
 use crate::service::state::{Service, State};
 use crate::store::{Idempotent, PendingPassage, PreparedDocument, StoreError, Upserted};
 
@@ -174,11 +175,9 @@ impl CollectionHandle {
             }
         };
         let limit = state.limits.write_queue_max;
-        let slot = Arc::clone(&collection.write_slots)
-            .try_acquire_owned()
-            .map_err(|_| Error::WritesWaiting { collection: collection.row.name.clone(), limit })?;
-        let thread = Arc::clone(&state.write_threads).acquire_owned().await.map_err(|_| Error::Stopping)?;
-        Ok((collection, WriteGuards { _slot: slot, _thread: thread, _writes: writes }))
+        let slot = collection.write_slots.acquire(&state.write_threads).await.map_err(|_| Error::Stopping)?;
+        let slot = slot.ok_or_else(|| Error::WritesWaiting { collection: collection.row.name.clone(), limit })?;
+        Ok((collection, WriteGuards { _slot: slot, _writes: writes }))
     }
 }
 
@@ -244,8 +243,7 @@ impl State {
 }
 
 struct WriteGuards {
-    _slot: OwnedSemaphorePermit,
-    _thread: OwnedSemaphorePermit,
+    _slot: WriteSlot,
     _writes: OwnedRwLockReadGuard<()>,
 }
 
