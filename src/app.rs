@@ -51,8 +51,9 @@ pub fn serve_until_signal(config: Config, log_lines_dropped: impl Fn() -> u64 + 
 /// Runs the server until SIGTERM or SIGINT.
 ///
 /// The address is bound first, so that a second server on it fails at once. Until the service is open, only `/healthz` is
-/// answered. Recovery of the indexes continues in the background after that. At the end, running requests get their grace
-/// period, unless there is a second signal, and new ones are refused; then the indexes are saved and the databases closed.
+/// answered, and a signal ends the program at once. Recovery of the indexes continues in the background after that. At the end,
+/// running requests get their grace period, unless there is a second signal, and new ones are refused; then the indexes are
+/// saved and the databases closed.
 async fn run(config: Config, log_lines_dropped: Reading) -> Result<(), AppError> {
     check_clock(Timestamp::now())?;
     let (mut stop, at_once) = stop_signals().map_err(AppError::Serve)?;
@@ -77,10 +78,20 @@ async fn run(config: Config, log_lines_dropped: Reading) -> Result<(), AppError>
     let serving = tokio::spawn(serve(listener, starting.router(), options, stop.clone()));
     let mut limits = config.limits.clone();
     limits.databases_open_max = threads::databases_open_max(open_files::databases_open_max(limits.databases_open_max));
+    settings::lower_body_limit(&mut limits);
     let embedder = start_embedder(&config, &limits).await?;
     let model = embedder.model();
     tracing::info!(model = %model.name, version = %model.version, device = ?model.device, note = model.device_note, "model loaded");
-    let service = open_service(&config, embedder.clone(), limits).await?;
+    let service = tokio::select! {
+        biased;
+        // Nothing was acknowledged yet, so the next start finds what it would find after a kill.
+        _ = stop.wait_for(|stop| *stop) => {
+            embedder.stop();
+            tracing::info!("stopped before the data was open");
+            return Ok(());
+        }
+        opened = open_service(&config, embedder.clone(), limits) => opened?,
+    };
     if let Some(secret) = admin_key {
         service.set_admin_key(secret.expose());
     }

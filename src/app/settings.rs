@@ -9,8 +9,8 @@ use jiff::Timestamp;
 
 use super::error::AppError;
 use crate::bundle::{Bundle, MANIFEST};
-use crate::config::{Config, ModelSetting};
-use crate::domain::Secret;
+use crate::config::{Config, Durability, ModelSetting};
+use crate::domain::{Limits, Secret};
 use crate::http::middleware::hosts::{Hosts, Origin};
 use crate::http::settings::{Rate, Settings};
 use crate::server::Tls;
@@ -82,6 +82,9 @@ pub(super) fn postgres_options(config: &Config) -> Result<Option<PostgresOptions
         // The value may contain a password.
         return refuse("store", "must begin with postgres://");
     }
+    if config.durability == Durability::Relaxed {
+        return refuse("durability", "cannot be relaxed together with store: a database server always uses full");
+    }
     if config.snapshots.snapshot_target.is_some() {
         return refuse("snapshot_target", "cannot be set together with store: back up the database with its own tools");
     }
@@ -132,6 +135,22 @@ pub(super) fn http_settings(config: &Config) -> Result<Settings, AppError> {
 pub(super) fn reserve_idle_connections(http_settings: &mut Settings, connections_max: usize) {
     http_settings.requests_max = http_settings.requests_max.min((connections_max / 2).max(1));
     http_settings.event_streams_max = http_settings.event_streams_max.min((connections_max / 4).max(1));
+}
+
+/// Lowers the limit on bodies to what a single caller can send: bodies count twice, and a caller gets half of the memory for
+/// requests. A larger body would be refused each time it is sent again.
+pub(super) fn lower_body_limit(limits: &mut Limits) {
+    let (wanted, in_flight_bytes_max) = (limits.body_bytes_max, limits.in_flight_bytes_max);
+    let most = usize::try_from(in_flight_bytes_max / 4).unwrap_or(usize::MAX).max(1);
+    if wanted > most {
+        limits.body_bytes_max = most;
+        tracing::warn!(
+            body_bytes_max = most,
+            wanted,
+            in_flight_bytes_max,
+            "a request body may take at most a quarter of in_flight_bytes_max; accepting smaller bodies than body_bytes_max says"
+        );
+    }
 }
 
 /// The admin key, given directly or in a file.
@@ -208,4 +227,18 @@ pub(super) fn check_exposure(address: SocketAddr, has_keys: bool, config: &Confi
         tracing::warn!(%address, "keys and texts travel unencrypted, because TLS is off; a proxy in front of the server can provide it");
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_body_may_take_at_most_a_quarter_of_the_memory_for_requests() {
+        for (body_bytes_max, in_flight_bytes_max, expect) in [(100, 400, 100), (101, 400, 100), (1, 3, 1)] {
+            let mut limits = Limits { body_bytes_max, in_flight_bytes_max, ..Limits::default() };
+            lower_body_limit(&mut limits);
+            assert_eq!(limits.body_bytes_max, expect, "{body_bytes_max} of {in_flight_bytes_max}");
+        }
+    }
 }

@@ -43,7 +43,7 @@ macro_rules! limits {
 }
 
 limits! {
-    /// Maximum bytes of a request body.
+    /// Maximum bytes of a request body; at most a quarter of the memory for requests.
     body_bytes_max: usize = 32 << 20, env = "DRAGOMAN_BODY_BYTES_MAX", value_name = "BYTES";
     /// Maximum documents per upsert request.
     batch_documents_max: usize = 1_000, env = "DRAGOMAN_BATCH_DOCUMENTS_MAX", value_name = "COUNT";

@@ -119,6 +119,12 @@ pub enum Error {
     DirectoryLost,
     #[error("the disk is full: free at least {kib} KiB in {}", folder.display())]
     DiskFull { folder: PathBuf, kib: u64, source: Box<Error> },
+    #[error(
+        "the disk has no room for more files, although it may have free bytes: remove at least {files} files or folders from the \
+         disk of {} (df -i shows how many it can have)",
+        folder.display()
+    )]
+    TooFewFiles { folder: PathBuf, files: u64, source: Box<Error> },
     #[error("there is no job {id}")]
     JobNotFound { id: JobId },
     #[error("job {id} has already ended with status {}", status.name())]
@@ -152,6 +158,8 @@ pub enum Error {
     InsufficientDiskSpace { needed: u64, reserve: u64, free: u64 },
     #[error("there is no snapshot {id}")]
     SnapshotNotFound { id: SnapshotId },
+    #[error("snapshot {id} has no collection {name}; GET /v1/snapshots/{id} lists those that it has")]
+    NotInSnapshot { id: SnapshotId, name: CollectionName },
     #[error("a snapshot {id} already exists")]
     SnapshotExists { id: SnapshotId },
     #[error("the snapshot's archive {problem}")]

@@ -94,8 +94,6 @@ pub(crate) struct State {
     pub(super) names_lock: Arc<tokio::sync::Mutex<()>>,
     /// Runs the writes of all collections, so that searches always find a thread.
     pub(super) write_pool: Arc<ThreadPool>,
-    /// Makes the writes of all collections searchable. It is another pool, because these wait while an index is saved.
-    pub(super) index_pool: Arc<ThreadPool>,
     /// Runs the searches of all collections.
     pub(super) search_pool: Arc<ThreadPool>,
     /// Bounds the background batches at the encoder, over all collections.

@@ -47,7 +47,8 @@ pub struct SnapshotMetadata {
 impl Catalog {
     /// Fills this empty catalog with `collections`. If there is an `origin`, which is the folder of their catalog, also copies
     /// the other data of a snapshot from there. Collections are matched by name, because one may have been re-embedded since
-    /// its row was read, and then has another id there.
+    /// its row was read, and then has another id there. An alias whose name was that of a collection when that was copied is left
+    /// out: the collection keeps the name, and a snapshot with both could not be restored.
     pub fn fill(&self, collections: &[Collection], origin: Option<&Path>) -> Result<(), StoreError> {
         const OPERATION: &str = "filling a catalog";
         self.run(OPERATION, |connection| {
@@ -59,7 +60,8 @@ impl Catalog {
                         "insert into aliases (name, collection)
                          select alias.name, here.id from {ORIGIN}.aliases alias
                          join {ORIGIN}.collections there on there.id = alias.collection
-                         join main.collections here on here.name = there.name;
+                         join main.collections here on here.name = there.name
+                         where alias.name not in (select name from main.collections);
                          insert into classifiers (key, id, name, {CLASSIFIER_COLUMNS})
                          select key, id, name, {CLASSIFIER_COLUMNS} from {ORIGIN}.classifiers where state = 'ready';
                          insert into classifier_texts (classifier, {TEXT_COLUMNS})
@@ -173,5 +175,17 @@ mod tests {
         let copy = Catalog::open(&folder.path().join("copy")).unwrap();
         copy.fill(&[old], Some(&folder.path().join("origin"))).unwrap();
         assert_eq!(copy.aliases().unwrap(), [Alias { name: name("latest"), collection: name("news") }]);
+    }
+
+    #[test]
+    fn an_alias_that_got_the_name_of_a_copied_collection_is_left_out() {
+        let folder = tempfile::tempdir().unwrap();
+        let origin = Catalog::open(&folder.path().join("origin")).unwrap();
+        let (deleted, other) = (collection("news"), collection("other"));
+        origin.create(&other, None).unwrap();
+        origin.set_alias(&name("news"), &other.id).unwrap();
+        let copy = Catalog::open(&folder.path().join("copy")).unwrap();
+        copy.fill(&[deleted, other], Some(&folder.path().join("origin"))).unwrap();
+        assert_eq!(copy.aliases().unwrap(), []);
     }
 }

@@ -217,6 +217,15 @@ async fn invalid_requests_are_refused_with_the_offending_field() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn restoring_a_collection_of_the_server_that_a_snapshot_lacks_says_that_the_snapshot_lacks_it() {
+    let server = Server::with_documents(documents()).await;
+    let id = snapshot(&server, json!({"collections": ["news"]})).await;
+    server.create(json!({"name": "other"})).await;
+    let refused = server.post(&format!("{PATH}/{id}/restore"), &json!({"collection": "other"})).await;
+    refused.assert_error(404, "collection_not_found", "", &[&format!("snapshot {id} has no collection other")]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_snapshot_of_an_empty_list_of_collections_is_refused() {
     let server = Server::with_documents(documents()).await;
     let refused = server.post(PATH, &json!({"collections": []})).await;

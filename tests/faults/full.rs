@@ -103,6 +103,22 @@ fn a_disk_without_room_for_another_file_is_full() {
 }
 
 #[test]
+fn a_start_on_a_disk_without_room_for_more_files_says_how_many_to_remove() {
+    let folder = tempfile::tempdir().unwrap();
+    let Some(disk) = Disk::of_files(folder.path(), 64) else { return };
+    let server = start(disk.command(&command(folder.path(), MODEL)));
+    create(&server.client(), "news");
+    assert!(server.terminate().success());
+    let ballast = |n: usize| disk.path().join(n.to_string());
+    let files = (0..).take_while(|&n| std::fs::File::create(ballast(n)).is_ok()).count();
+    let error = failure(disk.command(&command(folder.path(), MODEL)));
+    let number = error.split("remove at least ").nth(1).and_then(|rest| rest.split(' ').next());
+    let number: usize = number.and_then(|number| number.parse().ok()).unwrap_or_else(|| panic!("{error}"));
+    (files - number..files).for_each(|n| std::fs::remove_file(ballast(n)).unwrap());
+    start(disk.command(&command(folder.path(), MODEL)));
+}
+
+#[test]
 fn a_file_size_limit_is_handled_like_a_full_disk() {
     let folder = tempfile::tempdir().unwrap();
     let mut limited = Command::new("sh");

@@ -214,6 +214,8 @@ fn config_check_reports_invalid_settings() {
         ("page_max = 0", "whole number of at least 1"),
         ("batch_tokens_max = 0", "whole number of at least 1"),
         ("durability = 'none'", "durability: invalid value 'none'"),
+        ("durability = 'relaxed'\nstore = 'postgres://a'", "durability cannot be relaxed together with store"),
+        ("durability = 'full'\nstore = 'postgres://a'", ""),
         ("cors_origins = [1]", "cors_origins must be a list of strings"),
         ("write_queue_max = 65537", "write_queue_max: invalid value '65537'"),
         ("jobs_queued_max = '18446744073709551615'", "jobs_queued_max: invalid value '18446744073709551615'"),

@@ -81,6 +81,42 @@ fn a_server_that_starts_stops_although_its_snapshot_target_does_not_answer() {
     assert!(server.terminate_within(PROMPTLY).success());
 }
 
+/// How long a server that has not opened its data may take to exit. Less than it waits for a lock or for a database server.
+const AT_ONCE: Duration = Duration::from_secs(6);
+
+/// Starts a server that cannot open its data, and stops it as soon as it is alive.
+fn stop_while_opening(serve: Command) {
+    let server = Program::spawn_at(&program::free_address(), serve);
+    server.client().wait_until("the server is alive", |client| client.try_get("/healthz").is_ok_and(|(status, _)| status == 200));
+    let started = Instant::now();
+    assert!(server.terminate_within(PROMPTLY).success());
+    assert!(started.elapsed() < AT_ONCE, "{:?}", started.elapsed());
+}
+
+#[test]
+fn a_server_that_waits_for_a_locked_database_at_its_start_stops_at_once_and_loses_nothing() {
+    let data = tempfile::tempdir().unwrap();
+    let server = Program::start(data.path(), "fake:16");
+    assert_eq!(server.client().post("/v1/collections", &json!({"name": "news"})).0, 201);
+    let stored = json!({"documents": [{"id": "before", "text": "Der Zug"}]});
+    assert_eq!(server.client().post("/v1/collections/news/documents", &stored).0, 200);
+    assert!(server.terminate().success());
+    let holder = database(data.path());
+    holder.execute_batch("pragma locking_mode = exclusive; begin exclusive").unwrap();
+    stop_while_opening(command(data.path(), "fake:16"));
+    drop(holder);
+    let server = Program::start(data.path(), "fake:16");
+    assert_eq!(server.client().hits("news", &json!({"query": "Der Zug"}))[0]["id"], "before");
+}
+
+#[test]
+fn a_server_that_waits_for_a_database_server_at_its_start_stops_at_once() {
+    let (data, database) = (tempfile::tempdir().unwrap(), TcpListener::bind("127.0.0.1:0").unwrap());
+    let mut serve = command(data.path(), "fake:16");
+    serve.env("DRAGOMAN_STORE", format!("postgres://dragoman@{}/dragoman", database.local_addr().unwrap()));
+    stop_while_opening(serve);
+}
+
 /// How many lines of its log the server has dropped.
 const DROPPED_LINES: &str = "dragoman_log_lines_dropped_total";
 

@@ -335,6 +335,36 @@ async fn startup_describes_an_archive_again_whose_description_is_missing() {
     assert_eq!(running.service.delete_snapshot(&damaged).await.unwrap_err().code(), Code::SnapshotNotFound);
 }
 
+/// Returns the ids of the listed snapshots.
+async fn listed(running: &Running) -> Result<Vec<SnapshotId>, Code> {
+    let page = running.service.list_snapshots(Page { limit: 10, after: None }).await;
+    page.map(|(snapshots, _)| snapshots.into_iter().map(|snapshot| snapshot.id).collect()).map_err(|error| error.code())
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_description_that_cannot_be_read_hides_only_its_own_snapshot() {
+    let folder = tempfile::tempdir().unwrap();
+    let running = open(folder.path()).await;
+    running.create("news").await;
+    let (first, unreadable, last) = (snapshot(&running).await, snapshot(&running).await, snapshot(&running).await);
+    let path = folder.path().join("snapshots").join(format!("{unreadable}.json"));
+    std::fs::remove_file(&path).unwrap();
+    std::fs::create_dir(&path).unwrap();
+    assert_eq!(listed(&running).await, Ok(vec![last, first]));
+    assert_eq!(running.service.get_snapshot(&unreadable).await.unwrap_err().code(), Code::Internal);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_list_fails_if_no_description_can_be_read() {
+    let folder = tempfile::tempdir().unwrap();
+    let running = open(folder.path()).await;
+    running.create("news").await;
+    let path = folder.path().join("snapshots").join(format!("{}.json", snapshot(&running).await));
+    std::fs::remove_file(&path).unwrap();
+    std::fs::create_dir(&path).unwrap();
+    assert_eq!(listed(&running).await, Err(Code::Internal));
+}
+
 /// Creates a snapshot of everything.
 pub(crate) async fn snapshot(running: &Running) -> SnapshotId {
     let job = running.service.create_snapshot(Vec::new()).await.unwrap();

@@ -73,27 +73,52 @@ fn an_id_that_occurs_twice_in_a_batch_has_the_terms_of_the_last_one() {
     assert_eq!(store.lexical(&stemmed, &SearchFilter::default(), 10).unwrap().len(), 1);
 }
 
+/// Opens a store whose model knows these words, which have a checksum.
+fn open_with(folder: &Path, known: &'static [&str], vocabulary: u32) -> DocumentStore {
+    let is_known = |word| known.iter().any(|known| word_key(known) == word);
+    let terms_of = TermsOf::new(move |text, language| passage_terms(text, language, is_known));
+    let options = StoreOptions { terms_of: terms_of.with_vocabulary(vocabulary), ..OPTIONS.clone() };
+    DocumentStore::open(folder, &options).unwrap()
+}
+
+/// How many passages count this word, which may be a part of another one.
+fn passages_with(store: &DocumentStore, word: &str) -> usize {
+    let words = store.token_changes(None, true).unwrap().words;
+    words.iter().filter(|(_, words)| words.iter().any(|found| found.key == word_key(word))).count()
+}
+
 #[test]
 fn words_are_computed_anew_for_another_vocabulary() {
     let folder = tempfile::tempdir().unwrap();
-    let options = |known: &'static [&str], vocabulary| {
-        let is_known = |word| known.iter().any(|known| word_key(known) == word);
-        let terms_of = TermsOf::new(move |text, language| passage_terms(text, language, is_known));
-        StoreOptions { terms_of: terms_of.with_vocabulary(vocabulary), ..OPTIONS.clone() }
-    };
-    let has_part = |store: &DocumentStore| {
-        while store.fill_lexical().unwrap() {}
-        let words = store.token_changes(None, true).unwrap().words;
-        words.iter().any(|(_, words)| words.iter().any(|word| word.key == word_key("aufzug")))
-    };
-    let mut store = DocumentStore::open(folder.path(), &options(&[], 1)).unwrap();
+    let mut store = open_with(folder.path(), &[], 1);
     embed(&store, &put(&store, document("a", "Personenaufzug")).pending);
-    for (vocabulary, expect) in [(1, false), (2, true), (2, true)] {
+    for (vocabulary, expect) in [(1, 0), (2, 1), (2, 1)] {
         store.close().unwrap();
         drop(store);
-        store = DocumentStore::open(folder.path(), &options(&["personen", "aufzug"], vocabulary)).unwrap();
-        assert_eq!(has_part(&store), expect, "vocabulary {vocabulary}");
+        store = open_with(folder.path(), &["personen", "aufzug"], vocabulary);
+        while store.fill_lexical().unwrap() {}
+        assert_eq!(passages_with(&store, "aufzug"), expect, "vocabulary {vocabulary}");
     }
+}
+
+#[test]
+fn computing_words_anew_continues_after_a_restart_and_searches_find_everything_meanwhile() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = open_with(folder.path(), &[], 1);
+    let documents = (0..600).map(|n| document(&format!("d{n}"), "Personenaufzug")).collect();
+    for upserted in store.upsert_if(documents, Precondition::None).unwrap() {
+        embed(&store, &upserted.pending);
+    }
+    drop(store);
+    let whole = QueryTerms { terms: vec![QueryTerm { text: "personenaufzug".to_owned(), prefix: false }], ..Default::default() };
+    for counted in [0, 256, 512] {
+        let store = open_with(folder.path(), &["personen", "aufzug"], 2);
+        assert_eq!(passages_with(&store, "aufzug"), counted);
+        assert_eq!(passages_with(&store, "personenaufzug"), 600);
+        assert_eq!(store.lexical(&whole, &SearchFilter::default(), 1_000).unwrap().len(), 600);
+        assert!(store.fill_lexical().unwrap());
+    }
+    assert_eq!(passages_with(&open_with(folder.path(), &["personen", "aufzug"], 2), "aufzug"), 600);
 }
 
 /// A store of the first version with this many documents: the newest version without what the second one added.

@@ -53,8 +53,8 @@ const ANSWER_COPIES: u64 = 5;
 /// The instructions that an agent gets before it calls anything.
 const INSTRUCTIONS: &str = "Dragoman stores texts in 62 languages and finds the passages that answer a question in any of them. \
     Call list_collections first, then search. Write the query as a question or a phrase in the user's own language; do not \
-    translate it. A filter can use the metadata that hits show; count_values shows which values there are. If a call fails, its result has a code, what is wrong, and every \
-    wrong argument.";
+    translate it. A filter can use the metadata that hits show; count_values shows which values there are. If a call fails, its \
+    result has a code, what is wrong, and every wrong argument.";
 
 /// The endpoint. Clones share it.
 #[derive(Clone)]

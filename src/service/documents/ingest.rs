@@ -5,7 +5,7 @@ use std::sync::atomic::Ordering;
 use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 
-use tokio::sync::{OwnedRwLockReadGuard, OwnedSemaphorePermit};
+use tokio::sync::OwnedRwLockReadGuard;
 
 use super::idempotency;
 use super::input::{InvalidDocument, UpsertOutcome};
@@ -20,6 +20,7 @@ use crate::service::handle::CollectionHandle;
 use crate::service::open_collection::OpenCollection;
 use crate::service::open_collection::reservation::Reservation;
 use crate::service::open_collection::worker::store_embeddings;
+use crate::service::open_collection::write_slots::WriteSlot;
 use crate::service::state::{Service, State};
 use crate::store::{Idempotent, PendingPassage, PreparedDocument, StoreError, Upserted};
 
@@ -162,8 +163,8 @@ impl CollectionHandle {
         }
     }
 
-    /// Fails if too many writes of the collection are waiting. Returns the collection, or the one
-    /// that has replaced it, and guards to hold during the write.
+    /// Waits until a write may block a thread, or fails if too many writes of the collection are waiting. Returns the collection,
+    /// or the one that has replaced it, and guards to hold during the write.
     async fn begin_write(&self) -> Result<(Arc<OpenCollection>, WriteGuards), Error> {
         let state = &self.service.state;
         let (collection, writes) = loop {
@@ -173,10 +174,7 @@ impl CollectionHandle {
                 break (collection, writes);
             }
         };
-        let limit = state.limits.write_queue_max;
-        let slot = Arc::clone(&collection.write_slots)
-            .try_acquire_owned()
-            .map_err(|_| Error::WritesWaiting { collection: collection.row.name.clone(), limit })?;
+        let slot = collection.write_slots.acquire(&collection.row.name).await?;
         Ok((collection, WriteGuards { _slot: slot, _writes: writes }))
     }
 }
@@ -220,7 +218,7 @@ impl Service {
     /// only applies what the worker has embedded but not yet applied to the index.
     pub(crate) async fn index_now(&self, collection: &Arc<OpenCollection>, pending: Option<&Reservation>) -> Result<(), Error> {
         let Some(pending) = pending else {
-            return collection.run_on(&self.state.index_pool, |collection| collection.apply_changes()).await;
+            return self.index_on_thread(collection, |collection| collection.apply_changes()).await;
         };
         let priority = priority(pending.passages.len());
         let mut tokens = pending.tokens.as_deref().map(|tokens| tokens.chunks(PASSAGES_PER_SUBMISSION));
@@ -230,9 +228,23 @@ impl Service {
                 Some(tokens) => embed_tokens(embedder, part, tokens, priority).await?,
                 None => embed_passages(embedder, part, priority).await?,
             };
-            collection.run_on(&self.state.index_pool, move |collection| store_embeddings(collection, embedded)).await?;
+            self.index_on_thread(collection, move |collection| store_embeddings(collection, embedded)).await?;
         }
         Ok(())
+    }
+
+    /// Runs a part of a write that makes it searchable, which blocks.
+    async fn index_on_thread(
+        &self,
+        collection: &Arc<OpenCollection>,
+        work: impl FnOnce(&OpenCollection) -> Result<(), Error> + Send + 'static,
+    ) -> Result<(), Error> {
+        let thread = collection.write_slots.thread().await?;
+        let indexing = move |collection: &Arc<OpenCollection>| {
+            let _thread = thread;
+            work(collection)
+        };
+        collection.run_on(&self.state.write_pool, indexing).await
     }
 }
 
@@ -243,7 +255,7 @@ impl State {
 }
 
 struct WriteGuards {
-    _slot: OwnedSemaphorePermit,
+    _slot: WriteSlot,
     _writes: OwnedRwLockReadGuard<()>,
 }
 

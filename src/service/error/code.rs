@@ -40,9 +40,10 @@ impl Error {
 
     pub fn code(&self) -> Code {
         match self {
-            Self::CollectionNotFound { .. } | Self::CollectionReplaced { .. } | Self::AliasOfAlias { .. } => {
-                Code::CollectionNotFound
-            }
+            Self::CollectionNotFound { .. }
+            | Self::CollectionReplaced { .. }
+            | Self::AliasOfAlias { .. }
+            | Self::NotInSnapshot { .. } => Code::CollectionNotFound,
             Self::DocumentNotFound { .. } => Code::DocumentNotFound,
             Self::KeyNotFound { .. } => Code::KeyNotFound,
             Self::UnknownKey | Self::KeyExpired { .. } => Code::Unauthorized,
@@ -65,7 +66,10 @@ impl Error {
             Self::NoModel { .. } => Code::NoModel,
             Self::InvalidVector { .. } => Code::InvalidRequest,
             Self::WritesWaiting { .. } | Self::EncoderBusy { .. } => Code::Overloaded,
-            Self::NotIndexed(source) | Self::Open { source, .. } | Self::DiskFull { source, .. } => source.code(),
+            Self::NotIndexed(source)
+            | Self::Open { source, .. }
+            | Self::DiskFull { source, .. }
+            | Self::TooFewFiles { source, .. } => source.code(),
             Self::JobNotFound { .. } => Code::JobNotFound,
             Self::JobFinished { .. } => Code::JobFinished,
             Self::NoLines { .. } | Self::ResultsElsewhere { .. } => Code::NoResults,

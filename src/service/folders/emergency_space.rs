@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 use parking_lot::Mutex;
 
 use super::ignore_not_found;
-use crate::disk::free_bytes;
+use crate::disk::{free_bytes, free_files};
 use crate::domain::Code;
 use crate::service::error::Error;
 
@@ -20,6 +20,10 @@ const FILE: &str = "emergency-space";
 const BYTES: u64 = 4 << 20;
 /// Additional bytes per database that a start opens. Its `-shm` file takes 32 KiB; the rest is for its log.
 const BYTES_PER_DATABASE: u64 = 64 << 10;
+/// Number of files and folders that the first start creates: those of the catalog, the lock, this file, and three folders.
+const FILES: u64 = 8;
+/// Number of files that appear beside a database while it is open.
+const FILES_PER_DATABASE: u64 = 2;
 /// Unit in which the system counts the blocks of a file.
 const BLOCK_BYTES: u64 = 512;
 /// Minimum time between two attempts to reserve the space again. An attempt may write the whole file, because a quota may leave
@@ -109,14 +113,18 @@ impl EmergencySpace {
         }
     }
 
-    /// Adds to the error of a failed start how much room it lacks to open this number of databases, if the disk is full.
+    /// Adds to the error of a failed start how much room it lacks to open this number of databases, if the disk has too little,
+    /// or too few files left.
     pub(crate) fn explain_full_disk(&self, error: Error, databases: usize) -> Error {
-        match (self.path.parent(), self.free_bytes()) {
-            (Some(folder), Some(free)) if error.code() == Code::StorageUnavailable && free < needed(databases) => {
-                let kib = (needed(databases) - free).div_ceil(1024);
-                Error::DiskFull { folder: folder.to_owned(), kib, source: Box::new(error) }
-            }
-            _ => error,
+        let Some(folder) = self.path.parent().filter(|_| error.code() == Code::StorageUnavailable) else { return error };
+        let (free, files) = (self.free_bytes().unwrap_or(u64::MAX), free_files(folder).unwrap_or(u64::MAX));
+        let (folder, needed_files) = (folder.to_owned(), needed_files(databases));
+        if free < needed(databases) {
+            Error::DiskFull { folder, kib: (needed(databases) - free).div_ceil(1024), source: Box::new(error) }
+        } else if files < needed_files {
+            Error::TooFewFiles { folder, files: needed_files - files, source: Box::new(error) }
+        } else {
+            error
         }
     }
 
@@ -159,6 +167,11 @@ impl EmergencySpace {
     fn free_bytes(&self) -> Option<u64> {
         free_bytes(self.path.parent()?).ok()
     }
+}
+
+/// Returns how many files a start creates if it opens this number of databases.
+fn needed_files(databases: usize) -> u64 {
+    FILES + databases as u64 * FILES_PER_DATABASE
 }
 
 /// Returns the bytes that a start needs if it opens this number of databases.

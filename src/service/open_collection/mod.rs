@@ -14,6 +14,7 @@ mod search_mark;
 mod shared;
 mod work;
 pub(super) mod worker;
+pub(super) mod write_slots;
 
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
@@ -21,7 +22,7 @@ use std::sync::{Arc, OnceLock, Weak};
 use std::time::{Duration, Instant};
 
 use parking_lot::{Mutex, RwLock};
-use tokio::sync::{Notify, Semaphore};
+use tokio::sync::Notify;
 use tokio::task::JoinHandle;
 
 use super::error::Error;
@@ -34,6 +35,7 @@ use crate::storage::{Embedded, Postgres, Storage};
 use crate::store::{Change, DirectoryLock, DocumentStore, StoreError};
 use found_damage::FoundDamage;
 use reserved::ReservedPassages;
+use write_slots::WriteSlots;
 
 const CHANGES_PER_READ: usize = 1_024;
 /// A large index is only saved again after one in this many of its passages has changed. Otherwise saving would take most of
@@ -69,8 +71,7 @@ pub(crate) struct OpenCollection {
     pub(crate) wake: Notify,
     /// Wakes the maintenance after a change of the index, or to stop.
     pub(crate) changed: Notify,
-    /// Limits the number of waiting writes.
-    pub(crate) write_slots: Arc<Semaphore>,
+    pub(crate) write_slots: WriteSlots,
     /// Locked for reading during a write, and for writing while the collection is replaced, so that no write is lost between
     /// the two collections.
     pub(crate) writes: Arc<tokio::sync::RwLock<()>>,
@@ -158,7 +159,7 @@ impl OpenCollection {
             identity,
             wake: Notify::new(),
             changed: Notify::new(),
-            write_slots: Arc::new(Semaphore::new(limits.write_queue_max)),
+            write_slots: WriteSlots::new(limits.write_queue_max),
             writes: Arc::default(),
             changing: Arc::default(),
             restored_over: AtomicBool::new(false),

@@ -41,7 +41,8 @@ const DESCRIPTION_PARTIAL: &str = ".description.partial";
 
 impl Service {
     /// Lists snapshots, newest first. Also returns the last id on the page if there is a next page. A page ends early if its
-    /// snapshots have many collections.
+    /// snapshots have many collections. Leaves out snapshots whose descriptions are damaged or cannot be read, and logs them;
+    /// fails if no description can be read, because the disk is then failing.
     pub async fn list_snapshots(&self, page: Page<SnapshotId>) -> Result<(Vec<Snapshot>, Option<SnapshotId>), Error> {
         self.state
             .run(move |state| {
@@ -49,18 +50,20 @@ impl Service {
                 ids.sort_unstable_by(|a, b| b.cmp(a));
                 ids.retain(|id| page.after.as_ref().is_none_or(|after| id < after));
                 let (mut left, mut next) = (ids.len(), None);
-                let (mut found, mut collections) = (Vec::new(), 0);
+                let (mut found, mut collections, mut unreadable) = (Vec::new(), 0, None);
+                let described = |id: &SnapshotId| snapshot_info(id.clone(), &state.describe(id)?);
                 for id in ids.into_iter().take(page.limit) {
                     left -= 1;
-                    match state.describe(&id) {
-                        Ok(description) => {
-                            collections += description.manifest.collections.len();
-                            found.push(snapshot_info(id.clone(), &description)?);
+                    match described(&id) {
+                        Ok(snapshot) => {
+                            collections += snapshot.collections.len();
+                            found.push(snapshot);
                         }
                         // It was deleted in the meantime.
                         Err(Error::SnapshotNotFound { .. }) => (),
-                        Err(error @ Error::InvalidSnapshot { .. }) => {
+                        Err(error @ (Error::InvalidSnapshot { .. } | Error::File { .. })) => {
                             tracing::warn!(snapshot = %id, error = with_causes(&error), "a snapshot is left out of the list");
+                            unreadable = Some(error).filter(|error| matches!(error, Error::File { .. })).or(unreadable);
                         }
                         Err(error) => return Err(error),
                     }
@@ -69,7 +72,10 @@ impl Service {
                         break;
                     }
                 }
-                Ok((found, next))
+                match unreadable {
+                    Some(error) if found.is_empty() && next.is_none() && page.after.is_none() => Err(error),
+                    _ => Ok((found, next)),
+                }
             })
             .await
     }

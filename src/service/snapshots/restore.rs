@@ -99,7 +99,7 @@ impl Service {
         let (targets, (aliases, classifiers), total, id) = blocking(move || {
             let description = service.state.describe(&id)?;
             drop(open_archive(&service.state.snapshot_archive(&id))?);
-            let targets = service.targets(&description, &requested)?;
+            let targets = service.targets(&id, &description, &requested)?;
             let rest = service.state.names_to_restore(&description, &requested)?;
             let total = description.manifest.unpacked_bytes();
             // Room for the archive's databases, for the new ones, and for indexes of about the same size.
@@ -129,7 +129,7 @@ impl Service {
     }
 
     /// Returns the collections to restore, each with a new id.
-    fn targets(&self, description: &Description, request: &RestoreRequest) -> Result<Vec<Target>, Error> {
+    fn targets(&self, id: &SnapshotId, description: &Description, request: &RestoreRequest) -> Result<Vec<Target>, Error> {
         let mut targets = Vec::new();
         for entry in description.manifest.parse_collections()? {
             if request.collection.as_ref().is_some_and(|wanted| *wanted != entry.name) {
@@ -145,7 +145,7 @@ impl Service {
             targets.push(Target { from: entry.name, name, id: new_uuid().to_string() });
         }
         match &request.collection {
-            Some(name) if targets.is_empty() => Err(Error::CollectionNotFound { name: name.clone() }),
+            Some(name) if targets.is_empty() => Err(Error::NotInSnapshot { id: id.clone(), name: name.clone() }),
             _ => Ok(targets),
         }
     }
