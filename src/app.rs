@@ -76,21 +76,13 @@ async fn run(config: Config, log_lines_dropped: Reading) -> Result<(), AppError>
     let starting = StartingRouter::default();
     let options = serve_options(&config, &mut http_settings, tls.clone());
     let serving = tokio::spawn(serve(listener, starting.router(), options, stop.clone()));
-    let mut limits = config.limits.clone();
-    limits.databases_open_max = threads::databases_open_max(open_files::databases_open_max(limits.databases_open_max));
-    settings::lower_body_limit(&mut limits);
+    let limits = possible_limits(&config);
     let embedder = start_embedder(&config, &limits).await?;
     let model = embedder.model();
     tracing::info!(model = %model.name, version = %model.version, device = ?model.device, note = model.device_note, "model loaded");
-    let service = tokio::select! {
-        biased;
-        // Nothing was acknowledged yet, so the next start finds what it would find after a kill.
-        _ = stop.wait_for(|stop| *stop) => {
-            embedder.stop();
-            tracing::info!("stopped before the data was open");
-            return Ok(());
-        }
-        opened = open_service(&config, embedder.clone(), limits) => opened?,
+    let Some(service) = open_unless_stopped(&config, embedder.clone(), limits, &mut stop).await? else {
+        embedder.stop();
+        return Ok(());
     };
     if let Some(secret) = admin_key {
         service.set_admin_key(secret.expose());
@@ -188,6 +180,32 @@ async fn start_embedder(config: &Config, limits: &Limits) -> Result<Embedder, Ap
         Embedder::start(&settings::open_bundle(&folder)?, &options).map_err(AppError::Embedder)
     });
     starting.await?
+}
+
+/// Opens the service. Returns `None` if the server is told to stop before it is open: nothing was acknowledged yet, so the next
+/// start finds what it would find after a kill.
+async fn open_unless_stopped(
+    config: &Config,
+    embedder: Embedder,
+    limits: Limits,
+    stop: &mut watch::Receiver<bool>,
+) -> Result<Option<Service>, AppError> {
+    tokio::select! {
+        biased;
+        _ = stop.wait_for(|stop| *stop) => {
+            tracing::info!("stopped before the data was open");
+            Ok(None)
+        }
+        opened = open_service(config, embedder, limits) => opened.map(Some),
+    }
+}
+
+/// Returns the configured limits, lowered to what the system and each other allow.
+fn possible_limits(config: &Config) -> Limits {
+    let mut limits = config.limits.clone();
+    limits.databases_open_max = threads::databases_open_max(open_files::databases_open_max(limits.databases_open_max));
+    settings::lower_body_limit(&mut limits);
+    limits
 }
 
 async fn open_service(config: &Config, embedder: Embedder, limits: Limits) -> Result<Service, AppError> {

@@ -47,7 +47,7 @@ impl Error {
             Self::DocumentNotFound { .. } => Code::DocumentNotFound,
             Self::KeyNotFound { .. } => Code::KeyNotFound,
             Self::UnknownKey | Self::KeyExpired { .. } => Code::Unauthorized,
-            Self::FirstKey => Code::InvalidRequest,
+            Self::FirstKey | Self::InvalidVector { .. } | Self::Header { .. } => Code::InvalidRequest,
             Self::LastAdminKey => Code::LastAdminKey,
             Self::TooManyKeys { .. } => Code::TooManyKeys,
             Self::CollectionExists { .. } => Code::CollectionExists,
@@ -64,7 +64,6 @@ impl Error {
             Self::AlreadyReembedding { .. } | Self::AlreadyProjecting { .. } => Code::JobRunning,
             Self::OnDatabaseServer { .. } => Code::NotSupported,
             Self::NoModel { .. } => Code::NoModel,
-            Self::InvalidVector { .. } => Code::InvalidRequest,
             Self::WritesWaiting { .. } | Self::EncoderBusy { .. } => Code::Overloaded,
             Self::NotIndexed(source)
             | Self::Open { source, .. }
@@ -77,7 +76,6 @@ impl Error {
             Self::Refused(LimitExceeded::Share { .. }) => Code::RateLimited,
             Self::BodyIncomplete | Self::Encoding { .. } => Code::MalformedFile,
             Self::FileTooLarge { .. } | Self::CompressionRatioTooHigh { .. } => Code::BodyTooLarge,
-            Self::Header { .. } => Code::InvalidRequest,
             Self::Mine(source) => source.code(),
             Self::ProjectionNotFound { .. } => Code::ProjectionNotFound,
             Self::TooFewDocuments { .. } => Code::TooFewDocuments,
