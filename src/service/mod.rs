@@ -7,8 +7,8 @@
 //! `state` holds what all operations share. `lifecycle` opens it and shuts it down, `recovery` makes its collections ready
 //! after a start, `catalog_sync` keeps it in sync with other servers, and `directory_watch` notices that the data directory is
 //! gone. `open_collection` is a collection in use: its database and index, their repair and maintenance, and the background
-//! worker. A request works on a collection through a `handle`. `limits` bounds what all requests use together. `moving` moves
-//! data while no server uses it.
+//! worker. A request works on a collection through a `handle`. `limits` bounds what all requests use together, and
+//! `thread_pool` the threads of searches and of writes. `moving` moves data while no server uses it.
 
 mod blocking;
 mod catalog_sync;
