@@ -53,7 +53,7 @@ impl Error {
             Self::CollectionExists { .. } => Code::CollectionExists,
             Self::CreatedAndGone { .. } | Self::IncompleteIdempotencyRecord { .. } => Code::IdempotencyConflict,
             Self::StillIndexing | Self::NotEmbedded { .. } => Code::DocumentPending,
-            Self::CorruptIdempotencyRecord => Code::Internal,
+            Self::CorruptIdempotencyRecord | Self::Panicked | Self::Scorer(_) | Self::Task(_) => Code::Internal,
             Self::CallerGone => Code::RequestTimeout,
             Self::AliasNotFound { .. } => Code::AliasNotFound,
             Self::AliasExists { .. } => Code::AliasExists,
@@ -96,8 +96,6 @@ impl Error {
             | Self::ResultsTruncated { .. }
             | Self::Id(_)
             | Self::Random(_)
-            | Self::Panicked
-            | Self::Task(_)
             | Self::Thread(_)
             | Self::Runtime(_) => Code::Internal,
             Self::Classifier(source) => source.code(),
@@ -105,7 +103,6 @@ impl Error {
             Self::NotCopied { source, .. } => store_code(source),
             Self::Index(source) => index_code(source),
             Self::Embed(source) => embed_code(source),
-            Self::Scorer(_) => Code::Internal,
         }
     }
 }
