@@ -186,7 +186,7 @@ fn milliseconds(since: Instant) -> f64 {
 mod tests {
     use std::time::Duration;
 
-    use parking_lot::RwLock;
+    use tokio::sync::RwLock;
 
     use super::*;
     use crate::domain::{CollectionName, NewCollection, SearchTarget};
@@ -201,12 +201,12 @@ mod tests {
         let name = CollectionName::parse("news").unwrap();
         service.create_collection(NewCollection::new(name.clone()), None).await.unwrap();
         let gate = Arc::new(RwLock::new(()));
-        let closed = gate.write();
+        let closed = gate.write().await;
         for _ in 0..SEARCHES_MAX {
             let (gate, pool) = (Arc::clone(&gate), Arc::clone(&service.state.search_pool));
             tokio::spawn(async move {
                 let search = move || {
-                    drop(gate.read());
+                    drop(gate.blocking_read());
                     Ok(())
                 };
                 pool.run(search).await
