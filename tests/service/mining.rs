@@ -163,7 +163,8 @@ async fn mining_resumes_after_a_crash_without_embedding_texts_again() {
     eventually("some texts are embedded", async || rows(folder.path()) >= 128).await;
     running.control.pause();
     running.crash();
-    let kept = rows(folder.path());
+    // Texts are stored in batches of 128. The crash may have interrupted one, and then its texts are embedded again.
+    let kept = rows(folder.path()) / 128 * 128;
     let running = open(folder.path()).await;
     let pairs = running.pairs(&job.id).await;
     let embedded: usize = running.control.batches().iter().map(Vec::len).sum();
