@@ -124,6 +124,7 @@ mod tests {
         assert!(found(&mark, &typed, true, false) < Some(MISSPELLED_KNOWN));
         assert_eq!(found(&mark, &typed, false, false), Some(MISSPELLED));
     }
+
     #[test]
     fn a_known_word_of_the_same_script_is_hardly_a_name_if_others_are_one_letter_away() {
         let probability_of = |script: Script, corrections: &[u32]| {

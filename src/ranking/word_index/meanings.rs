@@ -16,6 +16,7 @@ const PART_MIN: f32 = SAME_MIN / 8.0;
 const OTHER_FORM: f32 = 0.9;
 /// An unknown word that sounds like one of the collection with at least this probability is a name.
 const NAME_MIN: f32 = 0.2;
+
 /// Words that a word of a question represents.
 #[derive(Default)]
 struct Found {

@@ -76,7 +76,7 @@ impl CollectionHandle {
             let (collection, guards) = self.begin_write().await?;
             let state = Arc::clone(&self.service.state);
             let again = collection.is_shared().then(|| request.clone());
-            let storing = collection.run_on(&self.service.state.write_pool, move |collection| {
+            let storing = collection.run_on(Some(&self.service.state.write_pool), move |collection| {
                 let _guards = guards;
                 store(&state, collection, request)
             });
@@ -151,7 +151,7 @@ impl CollectionHandle {
         loop {
             let (collection, guards) = self.begin_write().await?;
             let (state, writing) = (Arc::clone(&self.service.state), Arc::clone(&write));
-            let written = collection.run_on(&self.service.state.write_pool, move |collection| {
+            let written = collection.run_on(Some(&self.service.state.write_pool), move |collection| {
                 let _guards = guards;
                 state.check_directory()?;
                 writing(collection)
@@ -244,7 +244,7 @@ impl Service {
             let _thread = thread;
             work(collection)
         };
-        collection.run_on(&self.state.write_pool, indexing).await
+        collection.run_on(Some(&self.state.write_pool), indexing).await
     }
 }
 

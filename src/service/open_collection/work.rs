@@ -15,7 +15,7 @@ impl OpenCollection {
         self: &Arc<Self>,
         work: impl FnOnce(&Arc<Self>) -> Result<T, Error> + Send + 'static,
     ) -> Result<T, Error> {
-        self.run_by(blocking, work).await
+        self.run_on(None, work).await
     }
 
     /// Like `run`, for work that only reads: if the caller gives up, its reads end, so that they do not keep connections from
@@ -24,46 +24,34 @@ impl OpenCollection {
         self: &Arc<Self>,
         work: impl FnOnce(&Arc<Self>) -> Result<T, Error> + Send + 'static,
     ) -> Result<T, Error> {
-        self.read_by(blocking, work).await
+        self.read_on(None, work).await
     }
 
-    /// Like `run`, on a thread of `pool`.
-    pub(crate) async fn run_on<T: Send + 'static>(
-        self: &Arc<Self>,
-        pool: &Arc<ThreadPool>,
-        work: impl FnOnce(&Arc<Self>) -> Result<T, Error> + Send + 'static,
-    ) -> Result<T, Error> {
-        self.run_by(|work| pool.run(work), work).await
-    }
-
-    /// Like `read`, on a thread of `pool`.
+    /// Like `read`, on a thread of `pool` if there is one.
     pub(crate) async fn read_on<T: Send + 'static>(
         self: &Arc<Self>,
-        pool: &Arc<ThreadPool>,
-        work: impl FnOnce(&Arc<Self>) -> Result<T, Error> + Send + 'static,
-    ) -> Result<T, Error> {
-        self.read_by(|work| pool.run(work), work).await
-    }
-
-    async fn read_by<T: Send + 'static, F: Future<Output = Result<T, Error>>>(
-        self: &Arc<Self>,
-        run: impl FnOnce(Work<T>) -> F,
+        pool: Option<&Arc<ThreadPool>>,
         work: impl FnOnce(&Arc<Self>) -> Result<T, Error> + Send + 'static,
     ) -> Result<T, Error> {
         let caller = Arc::new(());
         let wanted = Arc::downgrade(&caller);
-        let result = self.run_by(run, move |collection| with_caller(Some(wanted), || work(collection))).await;
+        let result = self.run_on(pool, move |collection| with_caller(Some(wanted), || work(collection))).await;
         drop(caller);
         result
     }
 
-    async fn run_by<T: Send + 'static, F: Future<Output = Result<T, Error>>>(
+    /// Like `run`, on a thread of `pool` if there is one.
+    pub(crate) async fn run_on<T: Send + 'static>(
         self: &Arc<Self>,
-        run: impl FnOnce(Work<T>) -> F,
+        pool: Option<&Arc<ThreadPool>>,
         work: impl FnOnce(&Arc<Self>) -> Result<T, Error> + Send + 'static,
     ) -> Result<T, Error> {
         let shared = Arc::clone(self);
-        let result = run(Box::new(move || work(&shared).map_err(|error| shared.report_damage(error)))).await;
+        let work = move || work(&shared).map_err(|error| shared.report_damage(error));
+        let result = match pool {
+            Some(pool) => pool.run(work).await,
+            None => blocking(work).await,
+        };
         match &result {
             Err(error) if self.failed_by_deletion(error) => Err(self.not_found()),
             _ => result,
@@ -78,6 +66,3 @@ impl OpenCollection {
         self.with_store(|store| if self.replacement.get().is_some() { Err(StoreError::Replaced) } else { write(store) })
     }
 }
-
-/// Work that blocks.
-type Work<T> = Box<dyn FnOnce() -> Result<T, Error> + Send>;

@@ -98,7 +98,7 @@ impl CollectionHandle {
             let embedder = state.embedder.clone();
             async move {
                 // It runs to its end, even if its caller is gone.
-                let searching = collection.read_on(&state.search_pool, move |collection| {
+                let searching = collection.read_on(Some(&state.search_pool), move |collection| {
                     search_open(collection, &request, (query, embedded), &embedder, &budget)
                 });
                 let mut results = searching.await.map_err(|error| in_batch(index, error))?;
