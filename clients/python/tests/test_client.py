@@ -257,6 +257,11 @@ def test_no_id_leads_to_another_route(client: Client, news: str, document: str) 
     assert client.get_collection(news)["documents"] > 0
 
 
+def test_an_id_that_is_a_number_is_refused_by_name(client: Client, news: str) -> None:
+    with pytest.raises(TypeError, match="an id must be a string, got 5"):
+        client.get_document(news, 5)  # type: ignore[arg-type]
+
+
 def test_a_failed_download_leaves_the_file_as_it_was(client: Client, tmp_path: Path) -> None:
     file = tmp_path / "snapshot.tar.zst"
     file.write_text("precious")

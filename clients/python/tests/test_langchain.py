@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 
@@ -53,6 +54,39 @@ def test_a_retriever_passes_filters_and_options_on(store: DragomanVectorStore) -
     fill(store)
     retriever = store.as_retriever(search_kwargs={"k": 3, "filter": {"field": "year", "eq": 2025}, "languages": ["ja"]})
     assert [document.id for document in retriever.invoke("museum")] == ["ja"]
+
+
+def test_a_filter_may_have_the_form_that_other_stores_use(store: DragomanVectorStore) -> None:
+    fill(store)
+
+    def found(filter: dict[str, Any] | None) -> set[str | None]:
+        return {document.id for document in store.similarity_search("museum", k=3, filter=filter)}
+
+    assert found({"year": 2025}) == {"fr", "ja"}
+    assert found({"year": {"$gt": 2025, "$lte": 2026}}) == {"de"}
+    assert found({"$or": [{"year": 2026}, {"year": {"$nin": [2025, 2026]}}]}) == {"de"}
+    assert found({"$not": {"year": {"$in": [2025]}}}) == {"de"}
+    assert found({"year": 2025, "language": "ja"}) == set(), "this language is one in the metadata"
+    assert found({}) == found(None) == {"de", "fr", "ja"}
+    with pytest.raises(ValueError, match="no operator \\$like"):
+        found({"year": {"$like": "2%"}})
+    with pytest.raises(DragomanError, match="string, a number"):
+        found({"year": {}})
+
+
+def test_deleting_by_an_empty_filter_is_refused(client: Client, store: DragomanVectorStore) -> None:
+    fill(store)
+    with pytest.raises(ValueError, match="would delete all"):
+        store.delete(filter={})
+    assert store.delete(filter={"year": 2025}) and client.count_documents(store.collection) == 1
+
+
+def test_an_embedding_finds_documents(client: Client, store: DragomanVectorStore) -> None:
+    fill(store)
+    (embedding,) = client.embed(["Il pleut demain"], input_type="query")
+    lexical = DragomanVectorStore(client, store.collection, mode="lexical")
+    for searched in (store, lexical):
+        assert [document.id for document in searched.similarity_search_by_vector(embedding, k=1)] == ["fr"]
 
 
 async def test_a_retriever_is_awaited(store: DragomanVectorStore) -> None:

@@ -83,6 +83,8 @@ def path(*parts: str) -> str:
     Refuses names that would lead to another route: HTTP clients remove `.` and `..`, escaped or not.
     """
     for part in parts:
+        if not isinstance(part, str):
+            raise TypeError(f"a name or an id must be a string, got {part!r}")
         if part in ("", ".", ".."):
             raise ValueError(f"{part!r} cannot be a name or an id")
     return "/v1/" + "/".join(quote(part, safe="") for part in parts)

@@ -16,6 +16,7 @@ from typing_extensions import Self
 from . import wire
 from .client import Client
 from .errors import DragomanError
+from .filters import metadata_filter
 
 
 class DragomanVectorStore(VectorStore):
@@ -23,7 +24,7 @@ class DragomanVectorStore(VectorStore):
 
     `content` says what a found document holds: the whole `text`, or only the `passage` that answers. `options` apply to every
     search (`mode`, `languages`, `prefer_language` and so on); the arguments of a search override them. A `filter` has Dragoman's
-    format.
+    format, or that of other vector stores: `{"year": 2026}`, `{"year": {"$gte": 2025}}`.
     """
 
     def __init__(self, client: Client, collection: str, *, content: Literal["text", "passage"] = "text", **options: Any) -> None:
@@ -62,8 +63,12 @@ class DragomanVectorStore(VectorStore):
         everything: wire.FilterNode = {"and": []}
         if ids is not None:
             self.client.delete_documents(self.collection, ids=ids)
+        elif "filter" not in kwargs:
+            self.client.delete_documents(self.collection, filter=everything)
+        elif not kwargs["filter"]:
+            raise ValueError("an empty filter would delete all documents; to do that, leave it out")
         else:
-            self.client.delete_documents(self.collection, filter=kwargs.get("filter", everything))
+            self.client.delete_documents(self.collection, filter=metadata_filter(kwargs["filter"]))
         return True
 
     def get_by_ids(self, ids: Sequence[str], /) -> list[Document]:
@@ -72,12 +77,15 @@ class DragomanVectorStore(VectorStore):
 
     def similarity_search_with_score(self, query: str, k: int = 4, **kwargs: Any) -> list[tuple[Document, float]]:
         """The nearest documents with their scores. In mode `full` a score is the relevance, between 0 and 1."""
-        include: list[wire.HitPart] = [self.content, "metadata"]
-        found = self.client.search(self.collection, query, **{**self.options, **kwargs, "limit": k, "include": include})
-        return [(self._document(hit), hit["score"]) for hit in found["hits"]]
+        return [(self._document(hit), hit["score"]) for hit in self._hits(query, k, {**self.options, **kwargs})]
 
     def similarity_search(self, query: str, k: int = 4, **kwargs: Any) -> list[Document]:
         return [document for document, _ in self.similarity_search_with_score(query, k, **kwargs)]
+
+    def similarity_search_by_vector(self, embedding: list[float], k: int = 4, **kwargs: Any) -> list[Document]:
+        """The documents nearest to an embedding by the server's model, such as `client.embed` returns: mode `dense`."""
+        options = {**self.options, "mode": "dense", **kwargs, "vector": embedding}
+        return [self._document(hit) for hit in self._hits(None, k, options)]
 
     def max_marginal_relevance_search(
         self, query: str, k: int = 4, fetch_k: int = 20, lambda_mult: float = 0.5, **kwargs: Any
@@ -106,6 +114,13 @@ class DragomanVectorStore(VectorStore):
         store = cls(**kwargs)
         store.add_texts(texts, metadatas, ids=ids)
         return store
+
+    def _hits(self, query: str | None, k: int, options: dict[str, Any]) -> list[wire.SearchHit]:
+        include: list[wire.HitPart] = [self.content, "metadata"]
+        options = {**options, "limit": k, "include": include}
+        if options.get("filter") is not None:
+            options["filter"] = metadata_filter(options["filter"])
+        return self.client.search(self.collection, query, **options)["hits"]
 
     def _document(self, hit: wire.SearchHit) -> Document:
         text = hit["passage"]["text"] if self.content == "passage" else hit["text"]

@@ -29,6 +29,7 @@ from . import wire
 from .calls import listed
 from .client import Client
 from .errors import DragomanError
+from .filters import metadata_field
 
 MODES: dict[VectorStoreQueryMode, wire.SearchMode] = {
     VectorStoreQueryMode.DEFAULT: "full",
@@ -46,8 +47,6 @@ COMPARISONS = {
     FilterOperator.IN: "in",
     FilterOperator.ANY: "any",
 }
-#: Names that a filter reads as the document's own fields rather than as metadata.
-OWN_VALUES = ("id", "language", "created_at", "updated_at")
 EVERYTHING: wire.FilterNode = {"and": []}
 
 
@@ -205,8 +204,7 @@ def _tree(filters: MetadataFilters) -> wire.FilterNode:
 
 
 def _condition(part: MetadataFilter) -> wire.FilterNode:
-    key = part.key.replace("\\", "\\\\").replace(".", "\\.")
-    field = f"metadata.{key}" if key in OWN_VALUES else key
+    field = metadata_field(part.key)
     values: list[Any] = list(part.value) if isinstance(part.value, list) else [part.value]
     if part.operator in COMPARISONS:
         return {"field": field, COMPARISONS[part.operator]: part.value}  # type: ignore[misc]
