@@ -715,22 +715,24 @@ test('no page breaks the policy or asks another host', async () => {
   await stage.sees('Not found');
 });
 
-test('a reverse proxy may serve the console below a path', async () => {
+test('a reverse proxy may serve the console below a path', async (context) => {
   const proxy = await Proxy.start(server.base, '/dragoman');
+  context.after(() => proxy.stop());
   const below = await Stage.open(proxy.base);
+  context.after(() => below.close());
   await below.visit('#/search/island?q=nets');
   await below.page.waitForSelector('.hit');
   await below.press('Copy the request');
   await below.page.waitForSelector('pre.code');
   assert.ok((await below.text('pre.code')).includes(`${proxy.base}/v1/collections/island/search`));
   await below.checkPolicy();
-  await below.close();
-  proxy.stop();
 });
 
-test('a reverse proxy may serve the API reference below a path', async () => {
+test('a reverse proxy may serve the API reference below a path', async (context) => {
   const proxy = await Proxy.start(server.base, '/dragoman');
+  context.after(() => proxy.stop());
   const below = await Stage.open(proxy.base);
+  context.after(() => below.close());
   await below.page.goto(`${proxy.base}/docs`);
   await below.page.waitForSelector('#operations-models-list_models');
   await below.page.click('#operations-models-list_models button.opblock-summary-control');
@@ -742,13 +744,12 @@ test('a reverse proxy may serve the API reference below a path', async () => {
   assert.ok((await below.text('.curl-command')).includes(`${proxy.base}/v1/models`));
   assert.ok((await below.text('.live-responses-table .response')).includes('ems-small'));
   await below.checkPolicy();
-  await below.close();
-  proxy.stop();
 });
 
-test('the first paint comes within 100 ms', async () => {
+test('the first paint comes within 100 ms', async (context) => {
   // A graphics card in software would be slower than none.
   const { page, browser } = await Stage.open(server.base, ['--disable-gpu']);
+  context.after(() => browser.close());
   const paint = async (address) => {
     const times = [];
     for (let round = 0; round < 6; round += 1) {
@@ -760,7 +761,6 @@ test('the first paint comes within 100 ms', async () => {
   };
   // What a line of plain text takes is the browser's own share: much where other work keeps the machine busy.
   const [plain, full] = [await paint('/healthz'), await paint('/#/search/island')];
-  await browser.close();
   console.log(`first contentful paint after ${full.toFixed(0)} ms, of plain text after ${plain.toFixed(0)} ms`);
   assert.ok(full - plain < 100, `${full} ms, plain text ${plain} ms`);
 });
