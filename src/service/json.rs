@@ -136,6 +136,19 @@ pub fn pointer(path: &serde_path_to_error::Path) -> String {
     pointer
 }
 
+/// What to do instead, to continue the problem of an unknown field of a document; empty for other problems.
+pub fn unknown_field_remedy(problem: &str) -> &'static str {
+    let parts = problem.strip_prefix("unknown field `").and_then(|rest| rest.split_once("`, expected "));
+    match parts {
+        Some((field, expected)) if expected.contains("`metadata`") => match field {
+            "text" | "vector" => "; PUT changes it",
+            "title" | "language" => "; PATCH of one document changes it",
+            _ => "; other fields belong in `metadata`",
+        },
+        _ => "",
+    }
+}
+
 /// Formats an error of serde in terms of JSON, and without its position, because the pointer replaces that.
 pub fn describe_json_error(error: &serde_json::Error) -> String {
     const WORDS: [(&str, &str); 12] = [

@@ -77,6 +77,21 @@ async fn an_invalid_document_is_refused_and_not_stored() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn unknown_fields_of_a_document_are_referred_to_its_metadata() {
+    let server = Server::with_documents(json!([{"id": "fr-1", "text": "Bonjour"}])).await;
+    let belong = |response: &Response| {
+        response.assert_error(422, "invalid_request", "/topic", &["`topic`", "; other fields belong in `metadata`"]);
+    };
+    belong(&server.put(PATH, &json!({"text": "Bonjour", "topic": "greeting"})).await);
+    belong(&server.patch(PATH, &json!({"topic": "greeting"})).await);
+    let update = json!({"ids": ["fr-1"], "topic": "greeting"});
+    belong(&server.post("/v1/collections/news/documents/update", &update).await);
+    let once = json!({"documents": [{"text": "Bonjour", "topic": "greeting"}]});
+    let batch = server.post("/v1/collections/news/documents", &once).await;
+    assert_eq!(batch.body["errors"][0]["detail"].as_str().unwrap_or_default().matches("belong").count(), 1, "{}", batch.text);
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_patch_merges_metadata_and_leaves_the_document_indexed() {
     let metadata = json!({"topic": "transport", "year": 2026, "author": {"name": "Ada", "city": "Lyon"}});
     let server = Server::paused_with_news().await;
@@ -135,7 +150,7 @@ async fn patch_honors_if_match_and_refuses_invalid_or_oversized_changes() {
     check(json!({"title": " "}), "invalid_request", "/title", &["not be blank", "null"]).await;
     check(json!({"metadata": {"a\0": 1}}), "invalid_request", "/metadata", &["U+0000"]).await;
     check(json!({"metadata": {"a": [{"b\0": 1}]}}), "invalid_request", "/metadata", &["U+0000"]).await;
-    check(json!({"text": "a"}), "invalid_request", "/text", &["unknown field `text`"]).await;
+    check(json!({"text": "a"}), "invalid_request", "/text", &["unknown field `text`", "; PUT changes it"]).await;
     assert_eq!(server.get(PATH).await.body["metadata"], json!({"a": "x".repeat(40), "b": 1}));
     let three_levels = json!({"metadata": {"d": [{"b": "\0"}]}});
     assert_eq!(server.patch(PATH, &three_levels).await.status, 200);

@@ -54,7 +54,7 @@ impl RequestBody for DocumentBatch {
 fn read_element(json: &[u8], schema: BodySchema<'_>) -> Result<DocumentInput, InvalidDocument> {
     read_part(json, schema).map_err(|error| {
         let id = parse_json(json).ok().and_then(|named: Named| DocumentId::parse_new(&named.id?).ok());
-        let problem = |violation: Violation| DocumentProblem::of_json(violation.pointer.unwrap_or_default(), violation.detail);
+        let problem = |violation: Violation| DocumentProblem::at(violation.pointer.unwrap_or_default(), violation.detail);
         let problems = match error.errors.is_empty() {
             true => vec![DocumentProblem::at("", error.detail.replacen("the body", "the document", 1))],
             false => error.errors.into_iter().map(problem).collect(),

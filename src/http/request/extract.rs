@@ -282,7 +282,10 @@ fn schema_violations(json: &[u8], schema: BodySchema<'_>) -> Option<Vec<SchemaVi
 }
 
 pub fn schema_error(schema_violations: Vec<SchemaViolation>) -> ApiError {
-    let violations = schema_violations.into_iter().map(|violation| Violation::at(violation.pointer, violation.detail));
+    let violations = schema_violations.into_iter().map(|SchemaViolation { pointer, detail, .. }| {
+        let remedy = json::unknown_field_remedy(&detail);
+        Violation::at(pointer, detail + remedy)
+    });
     ApiError::several(Code::InvalidRequest, violations.collect())
 }
 

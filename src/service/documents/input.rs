@@ -10,7 +10,7 @@ use crate::domain::{
     self, Code, Collection, DocumentFailure, DocumentId, Embedding, Language, LanguageTagError, Limits, MetadataObject,
     NewDocument, UpsertedDocument,
 };
-use crate::service::json::{JsonError, parse_object, shorten};
+use crate::service::json::{JsonError, parse_object, shorten, unknown_field_remedy};
 
 /// Error message for metadata with the character U+0000 in a key.
 pub const NUL_IN_KEY: &str = "must not have a key with the character U+0000";
@@ -101,12 +101,6 @@ impl DocumentProblem {
     pub fn at(pointer: impl Into<String>, detail: impl Into<String>) -> Self {
         Self { pointer: pointer.into(), detail: shorten(detail.into()) }
     }
-
-    /// Reports JSON that is not a document. Unknown fields are often meant as metadata.
-    pub fn of_json(pointer: impl Into<String>, problem: String) -> Self {
-        let remedy = if problem.starts_with("unknown field") { "; other fields belong in `metadata`" } else { "" };
-        Self::at(pointer, problem + remedy)
-    }
 }
 
 /// Parses and validates one line of an import: the JSON of a document, in the form of an element of `documents`.
@@ -138,7 +132,9 @@ pub fn read_document(json: &[u8], collection: &Collection, limits: &Limits, now_
             InvalidDocument::whole(None, Code::InvalidRequest, detail)
         }
         JsonError::Invalid { pointer, problem } => {
-            InvalidDocument { id: None, code: Code::InvalidRequest, problems: vec![DocumentProblem::of_json(pointer, problem)] }
+            let remedy = unknown_field_remedy(&problem);
+            let problems = vec![DocumentProblem::at(pointer, problem + remedy)];
+            InvalidDocument { id: None, code: Code::InvalidRequest, problems }
         }
     })?;
     check(input, collection, limits, now_ms)
