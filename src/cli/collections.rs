@@ -9,7 +9,7 @@ use super::error::{CliError, Outcome};
 use super::jobs;
 use super::listing::{self, ListColumn};
 use super::output::{Column, Output, bytes, count, format_cell, format_members, plural};
-use super::request_body::{json_object, request_members};
+use super::request_body::{any_whole_number, json_object, request_members};
 use crate::domain::CollectionName;
 
 const LANGUAGES_SHOWN: usize = 3;
@@ -64,10 +64,10 @@ pub struct ReembedArgs {
     /// Name of the collection.
     pub collection: CollectionName,
     /// Maximum tokens per passage; defaults to the current value, or to the model's maximum if that is smaller.
-    #[arg(long, value_name = "TOKENS")]
+    #[arg(long, value_name = "TOKENS", value_parser = any_whole_number::<u64>)]
     pub tokens_max: Option<u64>,
     /// Maximum tokens that a passage repeats from the previous one.
-    #[arg(long, value_name = "TOKENS", requires = "tokens_max")]
+    #[arg(long, value_name = "TOKENS", requires = "tokens_max", value_parser = any_whole_number::<u64>)]
     pub overlap_tokens: Option<u64>,
     /// Prints the job without waiting for it to finish.
     #[arg(long)]

@@ -16,7 +16,7 @@ use super::error::{CliError, Outcome, Problem};
 use super::files::Input;
 use super::lines::Line;
 use super::output::{Column, Output, Unit, count, format_cell, format_members, plural, time, with_title};
-use super::request_body::{json_object, request_members};
+use super::request_body::{any_whole_number, json_object, request_members};
 use crate::domain::json::error_in_line;
 use crate::domain::{CollectionName, Limits, UpsertCounts, Wait};
 
@@ -69,7 +69,7 @@ pub struct ExpiryArgs {
     #[arg(long, value_name = "TIME")]
     pub expires_at: Option<String>,
     /// Seconds until the documents expire.
-    #[arg(long, value_name = "SECONDS")]
+    #[arg(long, value_name = "SECONDS", value_parser = any_whole_number::<u64>)]
     pub ttl_seconds: Option<u64>,
     /// Removes the expiry.
     #[arg(long)]
@@ -96,7 +96,7 @@ pub struct ListArgs {
     #[arg(long, short, value_name = "JSON", value_parser = json_object)]
     pub filter: Option<Map<String, Value>>,
     /// Maximum documents to list.
-    #[arg(long, short = 'n', value_name = "COUNT", default_value_t = 20)]
+    #[arg(long, short = 'n', value_name = "COUNT", default_value_t = 20, value_parser = any_whole_number::<usize>)]
     pub limit: usize,
     /// Orders by this field: a metadata path, id, created_at or updated_at. Documents without it come last.
     #[arg(long, value_name = "FIELD")]

@@ -11,7 +11,7 @@ use super::error::{CliError, Outcome};
 use super::files::{Sink, is_standard};
 use super::jobs;
 use super::output::{format_cell, plural};
-use super::request_body::request_members;
+use super::request_body::{any_whole_number, request_members};
 use crate::domain::CollectionName;
 
 #[derive(Debug, Args)]
@@ -22,10 +22,10 @@ pub struct ProjectArgs {
     #[arg(long, value_name = "NAME", default_value = "none")]
     pub center: String,
     /// Maximum points; a larger collection is sampled.
-    #[arg(long, value_name = "COUNT")]
+    #[arg(long, value_name = "COUNT", value_parser = any_whole_number::<u64>)]
     pub max_documents: Option<u64>,
     /// Number of neighbors per document to preserve in the map.
-    #[arg(long, short = 'k', value_name = "COUNT")]
+    #[arg(long, short = 'k', value_name = "COUNT", value_parser = any_whole_number::<u64>)]
     pub neighbors: Option<u64>,
     /// Writes a table of the points to this file, renamed into place when complete; - for standard output, as JSON with --json.
     #[arg(long, short, value_name = "FILE")]

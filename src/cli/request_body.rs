@@ -1,5 +1,7 @@
 //! Members of request bodies that come from the command line.
 
+use std::str::FromStr;
+
 use clap::Args;
 use serde::Serialize;
 use serde_json::{Map, Value};
@@ -38,6 +40,11 @@ pub fn json_object(text: &str) -> Result<Map<String, Value>, String> {
 /// Parses an argument that is a finite number. JSON has no others.
 pub fn finite_number(text: &str) -> Result<f64, String> {
     text.parse().ok().filter(|number: &f64| number.is_finite()).ok_or_else(|| "expected a finite number".to_owned())
+}
+
+/// Parses an argument whose limits the server knows.
+pub fn any_whole_number<T: FromStr>(text: &str) -> Result<T, String> {
+    text.parse().map_err(|_| "expected a whole number, such as 10".to_owned())
 }
 
 #[cfg(test)]

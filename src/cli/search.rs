@@ -8,7 +8,7 @@ use super::client::{Call, Client};
 use super::display::{truncate, width, wrap};
 use super::error::{CliError, Outcome};
 use super::output::{Column, Output, format_cell, plural, score_cell, with_title};
-use super::request_body::{DocumentSelectionArgs, finite_number, json_object, request_members};
+use super::request_body::{DocumentSelectionArgs, any_whole_number, finite_number, json_object, request_members};
 use crate::domain::{CollectionName, SearchModeName, WordMatching};
 
 /// Maximum lines of a passage on a terminal.
@@ -34,10 +34,10 @@ pub struct SearchArgs {
     #[arg(long, value_name = "ID", conflicts_with = "query")]
     pub like: Option<String>,
     /// Maximum number of hits.
-    #[arg(long, short = 'n', value_name = "COUNT")]
+    #[arg(long, short = 'n', value_name = "COUNT", value_parser = any_whole_number::<u64>)]
     pub limit: Option<u64>,
     /// Number of hits to skip.
-    #[arg(long, value_name = "COUNT")]
+    #[arg(long, value_name = "COUNT", value_parser = any_whole_number::<u64>)]
     pub offset: Option<u64>,
     /// Minimum score of a hit.
     #[arg(long, value_name = "SCORE", value_parser = finite_number, allow_negative_numbers = true)]

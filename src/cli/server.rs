@@ -7,6 +7,7 @@ use clap::Args;
 
 use super::error::CliError;
 use crate::domain::Secret;
+use crate::domain::limits::whole_number;
 
 /// Maximum number of seconds to wait for a response: a year.
 const TIMEOUT_S_MAX: u64 = 365 * 24 * 60 * 60;
@@ -29,7 +30,7 @@ pub struct ServerArgs {
 
     /// Seconds to wait for a response, and for each further part of it.
     #[arg(long, env = "DRAGOMAN_TIMEOUT_S", value_name = "SECONDS", default_value_t = 300, global = true,
-          value_parser = clap::value_parser!(u64).range(1..=TIMEOUT_S_MAX))]
+          value_parser = whole_number::<u64, 1, TIMEOUT_S_MAX>)]
     pub timeout_s: u64,
 
     /// Prints results and errors as JSON, one object per line, instead of tables.

@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 
 use clap::{ArgAction, Args, Parser, Subcommand, ValueEnum};
 
-use crate::domain::limits::at_least_one;
+use crate::domain::limits::{at_least_one, whole_number};
 use crate::domain::{DeviceChoice, Limits, Secret};
 pub use moving::MoveSettings;
 pub use sources::{Loaded, ReadError, Setting, Source, read};
@@ -80,7 +80,7 @@ pub struct HealthSettings {
     pub ready: bool,
 
     /// Seconds within which the server must respond.
-    #[arg(long, value_name = "SECONDS", default_value_t = 3, value_parser = clap::value_parser!(u64).range(1..=86_400))]
+    #[arg(long, value_name = "SECONDS", default_value_t = 3, value_parser = whole_number::<u64, 1, 86_400>)]
     pub timeout_s: u64,
 
     /// The server's settings.
@@ -146,7 +146,7 @@ pub struct Config {
     pub snapshots: SnapshotSettings,
 
     /// Seconds for running requests to finish when the server is told to stop. A second signal cuts this short.
-    #[arg(long, env = "DRAGOMAN_SHUTDOWN_GRACE_S", value_name = "SECONDS", default_value_t = 30, value_parser = clap::value_parser!(u64).range(..=31_536_000))]
+    #[arg(long, env = "DRAGOMAN_SHUTDOWN_GRACE_S", value_name = "SECONDS", default_value_t = 30, value_parser = whole_number::<u64, 0, 31_536_000>)]
     pub shutdown_grace_s: u64,
 
     /// Format of the log, which goes to standard error.
@@ -183,7 +183,7 @@ pub struct StoreSettings {
 
     /// Maximum connections to the database server, in addition to two that hold locks and follow other servers, and one more
     /// at the end of a re-embedding. The replica has the same limit.
-    #[arg(long, env = "DRAGOMAN_STORE_CONNECTIONS_MAX", value_name = "COUNT", default_value_t = 16, value_parser = clap::value_parser!(u32).range(1..))]
+    #[arg(long, env = "DRAGOMAN_STORE_CONNECTIONS_MAX", value_name = "COUNT", default_value_t = 16, value_parser = whole_number::<u32, 1, { u32::MAX as u64 }>)]
     pub store_connections_max: u32,
 
     /// A streaming replica of the database server, which answers reads: postgres://USER@HOST/DATABASE. Reads that it cannot
@@ -266,15 +266,15 @@ pub struct TrafficSettings {
     pub rate_per_s: f64,
 
     /// Requests that a caller may send at once before its rate limit applies.
-    #[arg(long, env = "DRAGOMAN_RATE_BURST", value_name = "COUNT", default_value_t = 20, value_parser = clap::value_parser!(u32).range(1..))]
+    #[arg(long, env = "DRAGOMAN_RATE_BURST", value_name = "COUNT", default_value_t = 20, value_parser = whole_number::<u32, 1, { u32::MAX as u64 }>)]
     pub rate_burst: u32,
 
     /// Seconds within which the response to a request must begin; imports and other streams are exempt.
-    #[arg(long, env = "DRAGOMAN_REQUEST_TIMEOUT_S", value_name = "SECONDS", default_value_t = 60, value_parser = clap::value_parser!(u64).range(1..=31_536_000))]
+    #[arg(long, env = "DRAGOMAN_REQUEST_TIMEOUT_S", value_name = "SECONDS", default_value_t = 60, value_parser = whole_number::<u64, 1, 31_536_000>)]
     pub request_timeout_s: u64,
 
     /// Seconds within which a connection must send the headers of its next request; otherwise it is closed.
-    #[arg(long, env = "DRAGOMAN_HEADER_TIMEOUT_S", value_name = "SECONDS", default_value_t = 30, value_parser = clap::value_parser!(u64).range(1..=31_536_000))]
+    #[arg(long, env = "DRAGOMAN_HEADER_TIMEOUT_S", value_name = "SECONDS", default_value_t = 30, value_parser = whole_number::<u64, 1, 31_536_000>)]
     pub header_timeout_s: u64,
 }
 
@@ -293,7 +293,7 @@ pub struct SnapshotSettings {
     pub snapshot_endpoint: Option<String>,
 
     /// Seconds between snapshots. If nothing has changed, no snapshot is made.
-    #[arg(long, env = "DRAGOMAN_SNAPSHOT_INTERVAL_S", value_name = "SECONDS", default_value_t = 86_400, value_parser = clap::value_parser!(u64).range(1..=315_360_000))]
+    #[arg(long, env = "DRAGOMAN_SNAPSHOT_INTERVAL_S", value_name = "SECONDS", default_value_t = 86_400, value_parser = whole_number::<u64, 1, 315_360_000>)]
     pub snapshot_interval_s: u64,
 
     /// How many snapshots to keep: the newest ones.

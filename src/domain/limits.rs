@@ -12,7 +12,7 @@ const SETTING_MAX: u64 = 1_000_000_000_000_000;
 /// hyphens. A limit without a variable has no flag either.
 macro_rules! limits {
     (@parser $type:ident) => { at_least_one::<$type> };
-    (@parser $type:ident $max:literal) => { from_one_to::<$type, { $max }> };
+    (@parser $type:ident $max:literal) => { whole_number::<$type, 1, { $max }> };
     ($(
         $(#[$($attribute:tt)*])*
         $name:ident: $type:ident = $default:expr $(, env = $env:tt, value_name = $unit:tt $(, max = $max:literal)?)?;
@@ -124,14 +124,14 @@ impl Limits {
 
 /// Parses a count that must not be zero.
 pub fn at_least_one<T: TryFrom<u64>>(text: &str) -> Result<T, String> {
-    from_one_to::<T, SETTING_MAX>(text)
+    whole_number::<T, 1, SETTING_MAX>(text)
 }
 
-/// Parses a count from 1 to `MAX`.
-fn from_one_to<T: TryFrom<u64>, const MAX: u64>(text: &str) -> Result<T, String> {
-    let count = text.parse::<u64>().ok().filter(|count| (1..=MAX).contains(count));
-    let count = count.and_then(|count| T::try_from(count).ok());
-    count.ok_or_else(|| format!("expected a whole number of at least 1 and at most {MAX}"))
+/// Parses a whole number from `MIN` to `MAX`.
+pub fn whole_number<T: TryFrom<u64>, const MIN: u64, const MAX: u64>(text: &str) -> Result<T, String> {
+    let number = text.parse::<u64>().ok().filter(|number| (MIN..=MAX).contains(number));
+    let number = number.and_then(|number| T::try_from(number).ok());
+    number.ok_or_else(|| format!("expected a whole number of at least {MIN} and at most {MAX}"))
 }
 
 #[cfg(test)]
@@ -145,7 +145,8 @@ mod tests {
         for bad in ["0", "-1", "many", "", "1000000000000001", "18446744073709551615"] {
             assert!(at_least_one::<usize>(bad).is_err() && at_least_one::<u64>(bad).is_err(), "{bad:?}");
         }
-        assert_eq!(from_one_to::<usize, 8>("8"), Ok(8));
-        assert_eq!(from_one_to::<usize, 8>("9"), Err("expected a whole number of at least 1 and at most 8".to_owned()));
+        assert_eq!(whole_number::<usize, 0, 8>("0"), Ok(0));
+        assert_eq!(whole_number::<usize, 1, 8>("8"), Ok(8));
+        assert_eq!(whole_number::<usize, 1, 8>("9"), Err("expected a whole number of at least 1 and at most 8".to_owned()));
     }
 }

@@ -22,6 +22,8 @@ fn invalid_arguments_are_refused() {
     check(&["search", "a/b", "x"], "invalid value 'a/b'");
     check(&["search", "news", "x", "--filter", "[]"], "expected a JSON object");
     check(&["search", "news", "x", "--mode", "magic"], "possible values: full, dense, lexical, hybrid");
+    check(&["search", "news", "x", "--limit", "ten"], "expected a whole number, such as 10");
+    check(&["models", "--timeout-s", "soon"], "expected a whole number of at least 1 and at most 31536000");
     check(&["search", "news", "x", "--server", "localhost:7700"], "expected http://HOST:PORT");
     check(&["embed", "--format", "npy"], "--format npy needs --output");
     for name in ["news.csv", "news.tsv", "news.TSV.gz", "news.csv.zst"] {

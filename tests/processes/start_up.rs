@@ -213,6 +213,7 @@ fn config_check_reports_invalid_settings() {
         ("page_max = 0", "page_max: invalid value '0'"),
         ("page_max = 0", "whole number of at least 1"),
         ("batch_tokens_max = 0", "whole number of at least 1"),
+        ("header_timeout_s = 'soon'", "whole number of at least 1 and at most 31536000"),
         ("durability = 'none'", "durability: invalid value 'none'"),
         ("durability = 'relaxed'\nstore = 'postgres://a'", "durability cannot be relaxed together with store"),
         ("durability = 'full'\nstore = 'postgres://a'", ""),

@@ -16,7 +16,7 @@ use super::files::{Input, answer_each, is_blank, texts_or_lines};
 use super::jobs;
 use super::listing::{self, ListColumn};
 use super::output::{Column, Output, count, format_cell, time};
-use super::request_body::{finite_number, json_object, request_members};
+use super::request_body::{any_whole_number, finite_number, json_object, request_members};
 use crate::domain::{ClassifierKind, ClassifierName, CollectionName};
 use examples::ExampleLines;
 
@@ -127,7 +127,7 @@ pub struct PredictArgs {
     #[serde(skip)]
     pub texts: Vec<String>,
     /// Number of nearest labeled passages to show for each text.
-    #[arg(long, value_name = "COUNT")]
+    #[arg(long, value_name = "COUNT", value_parser = any_whole_number::<u64>)]
     pub explain: Option<u64>,
 }
 

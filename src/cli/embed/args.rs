@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
 
+use crate::cli::request_body::any_whole_number;
 use crate::domain::DeviceChoice;
 
 #[derive(Debug, Args)]
@@ -17,7 +18,7 @@ pub struct EmbedArgs {
     #[arg(long, value_name = "auto|cpu|cuda[:N]", default_value = "auto", requires = "model")]
     pub device: DeviceChoice,
     /// Number of CPU threads for the model; 0 means one per core.
-    #[arg(long, value_name = "COUNT", default_value_t = 0, requires = "model")]
+    #[arg(long, value_name = "COUNT", default_value_t = 0, requires = "model", value_parser = any_whole_number::<usize>)]
     pub threads: usize,
     /// Format of the input.
     #[arg(long, value_enum, default_value_t = InputFormat::Lines)]

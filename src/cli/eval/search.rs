@@ -15,7 +15,7 @@ use crate::cli::client::{Call, Client};
 use crate::cli::error::CliError;
 use crate::cli::files::{Sink, Target};
 use crate::cli::output::{Unit, plural};
-use crate::cli::request_body::request_members;
+use crate::cli::request_body::{any_whole_number, request_members};
 use crate::domain::{CollectionName, Language, TITLE_CHARS_MAX};
 use crate::evaluation::judged::{self, ReadOptions};
 use crate::evaluation::relevance::{DEPTH_MAX, Gains, Item, TestCollection, score_ranking};
@@ -61,10 +61,10 @@ pub struct SearchArgs {
     #[arg(long)]
     pub exact: bool,
     /// Number of bootstrap resamples for the significance test of differences.
-    #[arg(long, value_name = "COUNT", default_value_t = RESAMPLES)]
+    #[arg(long, value_name = "COUNT", default_value_t = RESAMPLES, value_parser = any_whole_number::<usize>)]
     pub resamples: usize,
     /// Seed of the bootstrap.
-    #[arg(long, value_name = "NUMBER", default_value_t = SEED)]
+    #[arg(long, value_name = "NUMBER", default_value_t = SEED, value_parser = any_whole_number::<u64>)]
     pub seed: u64,
     /// Writes the hits among all documents as TREC runs, one file per configuration. `{name}` is replaced by the
     /// configuration's name, and is optional if there is only one. Judgments are optional then.

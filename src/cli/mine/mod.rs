@@ -15,7 +15,7 @@ use super::error::{CliError, Outcome};
 use super::files::Sink;
 use super::jobs;
 use super::output::{Output, format_cell, plural};
-use super::request_body::{DocumentSelectionArgs, finite_number, json_object, request_members};
+use super::request_body::{DocumentSelectionArgs, any_whole_number, finite_number, json_object, request_members};
 use crate::domain::CollectionName;
 use corpora::{Corpora, KnownPairs, RequestCorpus};
 
@@ -52,7 +52,7 @@ pub struct MineArgs {
     #[arg(long, requires = "known")]
     pub known_complete: bool,
     /// Number of neighbors per sentence. They are the candidates for its pairs, and the margin score is computed from them.
-    #[arg(long, short = 'k', value_name = "COUNT")]
+    #[arg(long, short = 'k', value_name = "COUNT", value_parser = any_whole_number::<u64>)]
     pub neighbors: Option<u64>,
     /// Margin: ratio, distance or absolute.
     #[arg(long, value_name = "NAME")]
@@ -95,10 +95,10 @@ pub struct DuplicatesArgs {
     #[arg(long, value_name = "SCORE", value_parser = finite_number, allow_negative_numbers = true)]
     pub score_min: Option<f64>,
     /// Number of neighbors to consider per passage.
-    #[arg(long, short = 'k', value_name = "COUNT")]
+    #[arg(long, short = 'k', value_name = "COUNT", value_parser = any_whole_number::<u64>)]
     pub neighbors: Option<u64>,
     /// Maximum passages per cluster.
-    #[arg(long, value_name = "COUNT")]
+    #[arg(long, value_name = "COUNT", value_parser = any_whole_number::<u64>)]
     pub size_max: Option<u64>,
     /// Pairs to consider by language: any, same or different.
     #[arg(long, value_name = "NAME")]
