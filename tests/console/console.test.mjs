@@ -168,6 +168,19 @@ test('a language in the tally narrows the search to it, and back', async () => {
   await stage.page.waitForFunction((count) => document.querySelectorAll('.hit').length === count, {}, all);
 });
 
+test('a list in the metadata narrows the search to documents with any of its values', async () => {
+  const about = (id, tags) => ({ id, text: 'The market sells tomatoes.', language: 'en', metadata: { tags } });
+  await server.call('POST', '/v1/collections/island/documents', { documents: [about('red', ['fruit', 'red']), about('green', ['green', 'fruit']), about('none', [])] });
+  await stage.visit('#/search/island?q=The%20market%20sells%20tomatoes');
+  await stage.page.waitForSelector('.hit[data-id=none] span.chip');
+  await stage.page.click('.hit[data-id=red] button.chip');
+  await until('the others are gone', async () => (await stage.count('.hit')) === 2);
+  assert.deepEqual((await stage.page.$$eval('.hit', (hits) => hits.map((hit) => hit.dataset.id))).sort(), ['green', 'red']);
+  await server.call('POST', '/v1/collections/island/documents/delete', { ids: ['red', 'green', 'none'] });
+  await stage.visit('#/search/island?q=tomatoes');
+  await stage.page.waitForSelector('.hit');
+});
+
 test('the request can be copied in three languages', async () => {
   await stage.press('Copy the request');
   for (const [name, part] of [['curl', '/v1/collections/island/search'], ['Python', 'urllib.request'], ['TypeScript', 'await fetch(']]) {

@@ -1,4 +1,4 @@
-// Hits as cards: language, score, title and passage with marks, and why it was found.
+// Hits as cards: text, metadata, why it was found.
 
 import {get, path} from './api.js';
 import {button, busy, dialog, facts, fill, h, hint, icon, marked, meter, passage, said, tongue} from './dom.js';
@@ -11,11 +11,11 @@ const EVIDENCE = [
 	['lexical', 'The same words', 'Words in both; rare words count more (BM25)', 'BM25'],
 ];
 
-// The hits of a response. `asked` is the query's language, `rankElsewhere` returns a hit's rank in the other response; `narrow` is called
-// with a condition for the filter, `alike` with an id.
+// The hits of a response. `asked` is the query's language, `rankElsewhere` returns a hit's rank in the other response; `narrow` gets a
+// condition for the filter, `alike` an id.
 export function hitList({hits}, context) {
 	const top = Math.max(...hits.map(hit => hit.score), 0.000001);
-	// The highest value of each ranking, so that bars can be compared.
+	// The best value of each ranking, for comparable bars.
 	const tops = {};
 	for (const {explanation} of hits) for (const [list, {score: value}] of Object.entries(explanation ?? {})) tops[list] = Math.max(tops[list] ?? 0, value);
 	return hits.map((hit, at) => card(hit, {...context, tops, top, place: at + 1}));
@@ -60,8 +60,9 @@ export function chips(metadata, narrow, most = 6) {
 	const entries = Object.entries(metadata ?? {});
 	return h('span.chips', entries.slice(0, most).map(([field, value]) => {
 		const text = [h('span', field), ' ', h('bdi', short(value, 32))];
-		if (!narrow || !['string', 'number', 'boolean'].includes(typeof value)) return h('span.chip', text);
-		return h('button.chip', {title: 'Only documents with this value', onclick: () => narrow({field, eq: value})}, text);
+		const all = [value].flat();
+		if (!narrow || !all.length || all.some(one => typeof one === 'object')) return h('span.chip', text);
+		return h('button.chip', {title: 'Only documents with this value', onclick: () => narrow({field, [Array.isArray(value) ? 'any' : 'eq']: value})}, text);
 	}), entries.length > most && h('span.chip', `+${entries.length - most}`));
 }
 
