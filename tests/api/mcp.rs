@@ -172,6 +172,31 @@ async fn tools_add_read_search_and_delete_documents() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_long_text_is_read_part_by_part() {
+    let text = "Снег. ".repeat(4_000);
+    let server = Server::with_documents(json!([{"id": "long", "text": text.trim()}, {"id": "short", "text": "Снег."}])).await;
+    let read =
+        async |start: Value| value(&server, "get_document", json!({"collection": "news", "id": "long", "start": start})).await;
+    let (first, rest) = (read(Value::Null).await, read(json!(20_000)).await);
+    assert_eq!((&first["next_start"], rest.get("next_start")), (&json!(20_000), None));
+    let parts = [&first, &rest].map(|part| part["text"].as_str().expect("a text"));
+    assert_eq!(parts.concat(), text.trim());
+    assert_eq!(read(json!(23_994)).await["text"], "Снег.");
+    assert_eq!(read(json!(u64::MAX)).await["text"], "");
+    let short = value(&server, "get_document", json!({"collection": "news", "id": "short"})).await;
+    assert_eq!((&short["text"], short.get("next_start")), (&json!("Снег."), None));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_optional_argument_that_is_null_counts_as_left_out() {
+    let server = Server::with_documents(documents()).await;
+    let arguments = json!({"collection": "news", "query": "rain tomorrow", "limit": 1, "filter": null, "mode": null});
+    assert_eq!(value(&server, "search", arguments).await["hits"][0]["id"], "rain");
+    let unknown = problem(&server, "search", json!({"collection": "news", "query": "rain", "top_k": null})).await;
+    assert_eq!(unknown["errors"][0]["pointer"], "/top_k");
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn the_search_tool_leaves_out_the_marks_of_titles_and_keeps_metadata_of_that_name() {
     let server = Server::with_news().await;
     let document = json!({"id": "a", "title": "Rain", "text": "rain", "metadata": {"marks": [1], "title_marks": 2}});
@@ -293,6 +318,8 @@ async fn unknown_missing_and_invalid_tool_arguments_are_reported() {
         .await;
     let document = "must have at least 1 character, got 0";
     check("get_document", json!({"collection": "news", "id": ""}), &[("/id", document)]).await;
+    let start = json!({"collection": "news", "id": "a", "start": "0"});
+    check("get_document", start, &[("/start", "invalid type: string \"0\", expected an integer of at least 0")]).await;
     let unknown = "unknown field `text`, expected `texts`";
     check("detect_language", json!({"text": "a"}), &[("/text", unknown), ("/texts", "missing field `texts`")]).await;
     let long = problem(&server, "get_document", json!({"collection": "news", "id": "x".repeat(100_000)})).await;

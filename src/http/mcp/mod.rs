@@ -3,7 +3,7 @@
 //!
 //! A tool call becomes a request to the REST operation behind it (`tools`) and runs through the same routes, with the key of
 //! the message that contained it. So both do the same checks, and respond with the same members and errors; only the marks of
-//! hits are left out.
+//! hits are left out, and long texts are cut.
 
 mod tools;
 
@@ -203,6 +203,7 @@ fn request_parts(context: &RequestContext<RoleServer>) -> Result<&Parts, ErrorDa
 impl Tools {
     /// Calls a tool. Failures are results, too, in the form in which the REST operation reports them.
     async fn call(&self, tool: &RestTool, arguments: serde_json::Map<String, Value>, head: &Parts) -> CallToolResult {
+        let text_start = tool.text_start(&arguments);
         let body = match tool.request(arguments, head) {
             Ok(request) => self.call_route(request).await,
             Err(error) => Err(error),
@@ -210,6 +211,9 @@ impl Tools {
         match body {
             Ok((true, mut body)) => {
                 tools::leave_out_marks(&mut body);
+                if let Some(start) = text_start {
+                    tools::cut_text(&mut body, start);
+                }
                 CallToolResult::structured(body)
             }
             Ok((false, problem)) => CallToolResult::structured_error(problem),

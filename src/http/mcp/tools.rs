@@ -36,6 +36,11 @@ enum Effect {
 /// path or query, or members of its body.
 type ToolDefinition = (&'static str, &'static str, Effect, &'static [&'static str], &'static [&'static str]);
 
+/// The argument of `get_document` that its operation does not have: a text may be longer than what an agent can read at once.
+const TEXT_START: &str = "start";
+/// Maximum characters of a text in one response of `get_document`.
+const TEXT_CHARACTERS_MAX: usize = 20_000;
+
 const TOOL_DEFINITIONS: &[ToolDefinition] = &[
     ("list_collections", "list_collections", Effect::Reads, &[], &["limit", "cursor"]),
     (
@@ -46,7 +51,7 @@ const TOOL_DEFINITIONS: &[ToolDefinition] = &[
         &["limit", "offset", "languages", "prefer_language", "filter", "mode", "score_min"],
     ),
     ("count_values", "count_facets", Effect::Reads, &["collection", "facets"], &["filter"]),
-    ("get_document", "get_document", Effect::Reads, &["collection", "id"], &[]),
+    ("get_document", "get_document", Effect::Reads, &["collection", "id"], &[TEXT_START]),
     ("add_documents", "upsert_documents", Effect::Stores, &["collection", "documents"], &[]),
     ("delete_documents", "delete_documents", Effect::Deletes, &["collection"], &["ids", "filter"]),
     ("list_classifiers", "list_classifiers", Effect::Reads, &[], &["limit", "cursor"]),
@@ -70,7 +75,12 @@ const DESCRIPTIONS: &[(&str, &str, &str)] = &[
         "Languages to prefer, 1 to 62, most preferred first, as BCP 47 tags; `auto` means the query's own. Their documents rank \
             before others whose score is less than a quarter better; scores do not change.",
     ),
-    ("get_document", "", "Returns a stored document with its whole text, its language and whether it is searchable."),
+    (
+        "get_document",
+        "",
+        "Returns a stored document with its text, its language and whether it is searchable. Of a long text it returns a part of \
+            20000 characters; if the text goes on, `next_start` is the `start` of the next part.",
+    ),
     (
         "add_documents",
         "",
@@ -96,6 +106,24 @@ pub fn leave_out_marks(response: &mut Value) {
     }
 }
 
+/// Cuts the text of a document to a part that an agent can read, from the character `start`.
+pub fn cut_text(document: &mut Value, start: usize) {
+    let Some(text) = document["text"].as_str() else { return };
+    let mut rest = text.chars().skip(start);
+    let part: String = rest.by_ref().take(TEXT_CHARACTERS_MAX).collect();
+    let goes_on = rest.next().is_some();
+    document["text"] = json!(part);
+    if goes_on {
+        document["next_start"] = json!(start + TEXT_CHARACTERS_MAX);
+    }
+}
+
+/// The schema of the argument `TEXT_START`.
+fn text_start() -> Value {
+    let about = "The character of the text to begin at, such as a hit's `passage.start`. Default: `0`.";
+    json!({"type": "integer", "minimum": 0, "description": about})
+}
+
 /// A tool, and the operation that it calls.
 pub struct RestTool {
     /// What clients see of the tool.
@@ -105,6 +133,7 @@ pub struct RestTool {
     path: String,
     /// The arguments that belong to the query.
     in_query: Vec<&'static str>,
+    optional: &'static [&'static str],
     /// A schema of the argument names and of the arguments in the path; the operation validates the others.
     arguments: Value,
 }
@@ -128,6 +157,11 @@ impl RestTool {
         let (mut properties, mut checked, mut definitions) = (Map::new(), Map::new(), Map::new());
         let mut in_query = Vec::new();
         for &argument in required.iter().chain(optional) {
+            if argument == TEXT_START {
+                checked.insert(argument.to_owned(), text_start());
+                properties.insert(argument.to_owned(), text_start());
+                continue;
+            }
             let parameter = described.parameter(argument);
             let schema =
                 parameter.as_ref().map_or_else(|| described.member(argument).cloned(), |(_, schema)| Some(schema.clone()))?;
@@ -170,19 +204,28 @@ impl RestTool {
             method: operation.method.clone(),
             path: operation.path.clone(),
             in_query,
+            optional,
             arguments: all(checked),
         })
     }
 
-    /// The request to the operation, on behalf of the caller that sent the request with this head.
-    pub fn request(&self, arguments: Map<String, Value>, head: &Parts) -> Result<Request, ApiError> {
+    /// Where to begin in the text of the document that the tool returns; `None` if it returns none.
+    pub fn text_start(&self, arguments: &Map<String, Value>) -> Option<usize> {
+        let start = || arguments.get(TEXT_START).and_then(Value::as_u64).unwrap_or(0);
+        self.optional.contains(&TEXT_START).then(|| usize::try_from(start()).unwrap_or(usize::MAX))
+    }
+
+    /// The request to the operation, on behalf of the caller that sent the request with this head. Some agents send null for each
+    /// argument that they leave out.
+    pub fn request(&self, mut arguments: Map<String, Value>, head: &Parts) -> Result<Request, ApiError> {
+        arguments.retain(|name, value| !(value.is_null() && self.optional.contains(&name.as_str())));
         let arguments = Value::Object(arguments);
         let schema_violations = BodySchema::without_references(&self.arguments).schema_violations(&arguments);
         if !schema_violations.is_empty() {
             return Err(schema_error(schema_violations));
         }
         let (mut target, mut query, mut body) = (self.path.clone(), Vec::new(), Map::new());
-        for (name, value) in arguments.as_object().into_iter().flatten() {
+        for (name, value) in arguments.as_object().into_iter().flatten().filter(|(name, _)| *name != TEXT_START) {
             let text = || value.as_str().map_or_else(|| value.to_string(), str::to_owned);
             let placeholder = format!("{{{name}}}");
             if target.contains(&placeholder) {
