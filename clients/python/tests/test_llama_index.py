@@ -88,8 +88,21 @@ def test_words_are_searched_for_and_modes_that_are_not_there_refused(store: Drag
     assert store.query(VectorStoreQuery(query_str="pluies", mode=VectorStoreQueryMode.TEXT_SEARCH)).ids == ["fr"]
     hybrid = VectorStoreQuery(query_str="pluies", mode=VectorStoreQueryMode.HYBRID, alpha=0.5)
     assert store.query(hybrid).ids == ["fr"]
-    with pytest.raises(ValueError, match="no mode mmr"):
-        store.query(VectorStoreQuery(query_str="pluies", mode=VectorStoreQueryMode.MMR))
+    with pytest.raises(ValueError, match="no mode svm"):
+        store.query(VectorStoreQuery(query_str="pluies", mode=VectorStoreQueryMode.SVM))
+
+
+def test_maximal_marginal_relevance_is_the_option_diversity(store: DragomanVectorStore, client: Client) -> None:
+    store.add([TextNode(id_="de-again", text="Am Freitag fahren wegen eines Streiks keine Züge.")])
+    index = VectorStoreIndex.from_vector_store(store, embed_model=DragomanEmbedding(client))
+
+    def retrieved(threshold: float) -> set[str]:
+        options = {"mmr_threshold": threshold}
+        retriever = index.as_retriever(similarity_top_k=2, vector_store_query_mode="mmr", vector_store_kwargs=options)
+        return {hit.node.node_id for hit in retriever.retrieve("Are there trains on Friday?")}
+
+    assert retrieved(1) == {"de", "de-again"}
+    assert len({"de", "de-again"} & retrieved(0.1)) == 1
 
 
 def test_filters_are_those_of_the_server(store: DragomanVectorStore) -> None:

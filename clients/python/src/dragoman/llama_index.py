@@ -33,6 +33,7 @@ from .filters import metadata_field
 
 MODES: dict[VectorStoreQueryMode, wire.SearchMode] = {
     VectorStoreQueryMode.DEFAULT: "full",
+    VectorStoreQueryMode.MMR: "full",
     VectorStoreQueryMode.HYBRID: "hybrid",
     VectorStoreQueryMode.TEXT_SEARCH: "lexical",
     VectorStoreQueryMode.SPARSE: "lexical",
@@ -101,6 +102,9 @@ class DragomanVectorStore(BasePydanticVectorStore):
                 options["weights"] = {"dense": query.alpha, "lexical": 1 - query.alpha}
         elif query.query_embedding is not None:
             options["vector"] = query.query_embedding
+        threshold = kwargs.pop("mmr_threshold", query.mmr_threshold)
+        if query.mode == VectorStoreQueryMode.MMR:
+            options["diversity"] = 0.5 if threshold is None else 1 - threshold
         # A retriever sends empty lists of ids when it means all documents.
         restrictions = _restrictions(query.node_ids or None, query.filters)
         if query.doc_ids:
