@@ -12,6 +12,7 @@ pytest.importorskip("langchain_core")
 
 from langchain_core.documents import Document
 from langchain_core.embeddings import DeterministicFakeEmbedding
+from langchain_core.indexing import InMemoryRecordManager, index
 from langchain_core.vectorstores import VectorStore
 from langchain_tests.integration_tests import VectorStoreIntegrationTests
 
@@ -79,6 +80,20 @@ def test_deleting_by_an_empty_filter_is_refused(client: Client, store: DragomanV
     with pytest.raises(ValueError, match="would delete all"):
         store.delete(filter={})
     assert store.delete(filter={"year": 2025}) and client.count_documents(store.collection) == 1
+
+
+def test_langchains_indexing_keeps_the_store_in_step_with_its_sources(client: Client, store: DragomanVectorStore) -> None:
+    records = InMemoryRecordManager("sources")
+    records.create_schema()
+
+    def indexed(*texts: str) -> tuple[int, int]:
+        documents = [Document(page_content=text, metadata={"source": text}) for text in texts]
+        done = index(documents, records, store, cleanup="full", source_id_key="source", key_encoder="sha256")
+        return done["num_added"], done["num_deleted"]
+
+    assert indexed("Es regnet.", "Es schneit.") == (2, 0)
+    assert indexed("Es regnet.", "Es hagelt.") == (1, 1)
+    assert {document["text"] for document in client.list_documents(store.collection)} == {"Es regnet.", "Es hagelt."}
 
 
 def test_an_embedding_finds_documents(client: Client, store: DragomanVectorStore) -> None:

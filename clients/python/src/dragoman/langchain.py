@@ -37,9 +37,13 @@ class DragomanVectorStore(VectorStore):
         metadatas: list[dict[str, Any]] | None = None,
         *,
         ids: Sequence[str | None] | None = None,
+        batch_size: int | None = None,
         **kwargs: Any,
     ) -> list[str]:
-        """Stores texts, replacing those with the same ids, and returns their ids. Raises an error if it cannot store one."""
+        """Stores texts, replacing those with the same ids, and returns their ids. Raises an error if it cannot store one.
+
+        `batch_size` is what LangChain's indexing calls the maximum number of documents in a request.
+        """
         every = list(texts)
         if any(also is not None and len(also) != len(every) for also in (metadatas, ids)):
             raise ValueError("texts, metadatas and ids must have the same length")
@@ -51,6 +55,8 @@ class DragomanVectorStore(VectorStore):
                 document["id"] = id
         if not documents:
             return []
+        if batch_size is not None:
+            kwargs["batch_documents"] = batch_size
         results = self.client.upsert(self.collection, documents, **kwargs)["results"]
         for result in results:
             if "error" in result:
