@@ -381,6 +381,8 @@ pub async fn route_not_found(uri: Uri) -> ApiError {
 pub fn no_route(path: &str) -> ApiError {
     let remedy = if path.starts_with("/v1/v1/") {
         "; give clients the server's address without /v1"
+    } else if path.starts_with("/v1/collections/") && path.contains("/documents/") {
+        "; a slash in an id is %2F in a path"
     } else if path.starts_with("/v1") {
         "; /openapi.json lists all routes"
     } else if path.contains("/v1/") {

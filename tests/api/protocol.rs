@@ -92,6 +92,7 @@ async fn the_error_for_an_unknown_route_says_what_to_change() {
     for (path, expect) in [
         ("/v1/v1/collections/a", "there is no route /v1/v1/collections/a; give clients the server's address without /v1"),
         ("/v1/nothing", "there is no route /v1/nothing; /openapi.json lists all routes"),
+        ("/v1/collections/a/documents/b/c", "documents/b/c; a slash in an id is %2F in a path"),
         ("/embeddings", "there is no route /embeddings; paths of the API begin with /v1"),
         ("/search/v1/models", "there is no route /search/v1/models; a proxy must remove the part before /v1"),
     ] {
