@@ -181,6 +181,20 @@ test('a list in the metadata narrows the search to documents with any of its val
   await stage.page.waitForSelector('.hit');
 });
 
+test('a value under the name of a document field narrows the search by the metadata', async () => {
+  const about = (id, metadata) => ({ id, text: 'The market sells tomatoes.', language: 'en', metadata });
+  await server.call('POST', '/v1/collections/island/documents', { documents: [about('red', { 'a.b': 1, id: 'crate' }), about('green', {})] });
+  for (const name of ['a.b', 'id']) {
+    await stage.visit('#/search/island?q=The%20market%20sells%20tomatoes');
+    await stage.page.waitForSelector('.hit[data-id=green]');
+    await stage.page.locator(`.hit[data-id=red] button.chip ::-p-text(${name})`).click();
+    await until('the others are gone', async () => (await stage.count('.hit')) === 1 && (await stage.count('.hit[data-id=red]')) === 1);
+  }
+  await server.call('POST', '/v1/collections/island/documents/delete', { ids: ['red', 'green'] });
+  await stage.visit('#/search/island?q=tomatoes');
+  await stage.page.waitForSelector('.hit');
+});
+
 test('the request can be copied in three languages', async () => {
   await stage.press('Copy the request');
   for (const [name, part] of [['curl', '/v1/collections/island/search'], ['Python', 'urllib.request'], ['TypeScript', 'await fetch(']]) {

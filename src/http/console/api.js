@@ -140,7 +140,7 @@ function askForKey(refused) {
 	return asking;
 }
 
-// Finds out what the key may do by three requests that change nothing. Only whether they are forbidden counts.
+// Finds out what the key may do by three requests that change nothing, from which of them are forbidden.
 export async function probe() {
 	const allowed = async (method, target, body) => {
 		const {status} = await fetch(target, {...FETCH, method, headers: headersFor('application/json'), body});

@@ -8,7 +8,7 @@ const PAGES = ['search', 'collections', 'jobs', 'mining', 'classifiers', 'models
 const main = document.getElementById('main');
 let leaving = new AbortController();
 
-// Shows the page that the address names. Each page is a module with `show(page)`, loaded when first needed.
+// Shows the page that the address names. Each page is a module with `show(page)`, loaded when needed.
 async function route() {
 	leaving.abort();
 	leaving = new AbortController();

@@ -75,7 +75,7 @@ function attempt(target) {
 	}, 'primary')), answer);
 }
 
-// The confusion matrix on the documents that it learned from, in all languages or one; a cell opens its documents.
+// The confusion matrix on the documents that it learned from; a cell opens its documents.
 function quality(target, source) {
 	const place = h('div.stack');
 	const evaluate = async (code, languages) => {

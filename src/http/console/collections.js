@@ -119,7 +119,7 @@ function showImport({name, model}, body, take, first) {
 	}, '', {sign: 'add'})));
 }
 
-// Sends files one by one, and shows the job of each until all of its documents can be found.
+// Sends files one by one, and shows each job until its documents can be found.
 async function importFiles(name, files, refresh) {
 	const list = document.getElementById('imports');
 	for (const file of files) {

@@ -93,7 +93,7 @@ export function select(options, value, changed, props) {
 	return one;
 }
 
-// A selector for one of the collections; if they do not fit on one page, a text field for its name.
+// A selector for one of the collections; if there are too many, a text field for its name.
 export function pickCollection({collections, next_cursor: more}, value, changed, props) {
 	const names = [...new Set([value, ...collections.map(one => one.name)])];
 	if (!more && names.length <= CHOICES_MOST) return select(names.sort(), value, changed, props);

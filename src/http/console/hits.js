@@ -15,7 +15,7 @@ const EVIDENCE = [
 // condition for the filter, `alike` an id.
 export function hitList({hits}, context) {
 	const top = Math.max(...hits.map(hit => hit.score), 0.000001);
-	// The best value of each ranking, for comparable bars.
+	// The best value per ranking, for comparable bars.
 	const tops = {};
 	for (const {explanation} of hits) for (const [list, {score: value}] of Object.entries(explanation ?? {})) tops[list] = Math.max(tops[list] ?? 0, value);
 	return hits.map((hit, at) => card(hit, {...context, tops, top, place: at + 1}));
@@ -47,7 +47,7 @@ function card(hit, context) {
 
 export const noText = () => h('p.passage.none', 'A vector without a text.');
 
-// Whether this hit has another rank with the other settings.
+// The change of rank from the other settings.
 function moved(hit, {rankElsewhere, place}) {
 	if (!rankElsewhere) return null;
 	const by = rankElsewhere(hit.id) - place;
@@ -56,17 +56,19 @@ function moved(hit, {rankElsewhere, place}) {
 	return h(`span.move.${by > 0 ? 'up' : 'down'}`, icon(by > 0 ? 'up' : 'down'), Math.abs(by), h('span.sr', ` places ${by > 0 ? 'higher' : 'lower'} than in the other list`));
 }
 
+// The field of a metadata key in a filter.
+const fieldOf = key => (/[\\.]|^(id|language|(cre|upd)ated_at)$/.test(key) ? `metadata.${key.replace(/[\\.]/g, '\\$&')}` : key);
+
 export function chips(metadata, narrow, most = 6) {
 	const entries = Object.entries(metadata ?? {});
 	return h('span.chips', entries.slice(0, most).map(([field, value]) => {
 		const text = [h('span', field), ' ', h('bdi', short(value, 32))];
 		const all = [value].flat();
 		if (!narrow || !all.length || all.some(one => typeof one === 'object')) return h('span.chip', text);
-		return h('button.chip', {title: 'Only documents with this value', onclick: () => narrow({field, [Array.isArray(value) ? 'any' : 'eq']: value})}, text);
+		return h('button.chip', {title: 'Only documents with this value', onclick: () => narrow({field: fieldOf(field), [Array.isArray(value) ? 'any' : 'eq']: value})}, text);
 	}), entries.length > most && h('span.chip', `+${entries.length - most}`));
 }
 
-// Why a hit was found: evidence, words, languages.
 function explain({language, title, title_marks, passage: found, explanation = {}, score: total}, {tops, mode, asked}) {
 	const lists = EVIDENCE.filter(([list]) => list in tops);
 	const by = EVIDENCE.filter(([list]) => explanation[list]).map(([, name]) => name.toLowerCase());
@@ -84,7 +86,7 @@ function explain({language, title, title_marks, passage: found, explanation = {}
 	];
 }
 
-// A dialog whose content is loaded first.
+// A dialog that loads its content.
 export const reading = (title, read) => dialog(title, () => {
 	const place = h('div.document', hint('Reading…'));
 	busy(place, async () => fill(place, await read()));

@@ -1,4 +1,4 @@
-// Jobs: progress, counts, errors and actions; also the card of a job, which other pages show.
+// Jobs: progress, counts, errors and actions; the card of a job, also for other pages.
 
 import {ended, follow, get, lines, path, pause, post} from './api.js';
 import {button, dialog, empty, facts, failed, fill, h, head, hint, may, select, table, tell} from './dom.js';

@@ -136,7 +136,7 @@ export async function showMap({query, signal}, {name, model}, body) {
 		scatter.paint(colors);
 	}
 
-	// The legend: how many of each group are in focus. A click hides or shows a group, one with Shift shows it alone.
+	// The legend: how many of each group are in focus. A click hides or shows a group, a Shift-click shows it alone.
 	function count() {
 		const counts = groups.map(() => 0);
 		for (const rank of focus ? focus.members.map(at => group[at]) : group) counts[rank] += 1;

@@ -92,7 +92,7 @@ export function plot(canvas, on) {
 
 	const cell = place => clamp(0, Math.floor((place + 1) / 2 * side), side - 1);
 
-	// Takes four bytes for each point: red, green, blue, and strength: 0 is hidden, 255 large and above the others.
+	// Takes four bytes per point: red, green, blue, strength (0 is hidden, 255 large and on top).
 	function paint(bytes) {
 		colors = bytes;
 		const count = members.length;

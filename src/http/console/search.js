@@ -10,7 +10,7 @@ import {endonym, hue, languageName, link, number, plural, spoken} from './text.j
 
 const LISTED = 200;
 const TYPING_MS = 280;
-// The collection that was searched last, for when the page is opened without one.
+// The collection that was searched last, for a page without one.
 let lastCollection = '';
 
 export async function show(page) {
