@@ -69,6 +69,8 @@ def test_a_filter_may_have_the_form_that_other_stores_use(store: DragomanVectorS
     assert found({"$not": {"year": {"$in": [2025]}}}) == {"de"}
     assert found({"year": 2025, "language": "ja"}) == set(), "this language is one in the metadata"
     assert found({}) == found(None) == {"de", "fr", "ja"}
+    store.add_texts(["Das Museum öffnet um neun Uhr."], [{"author": {"name": "Ada"}}], ids=["nested"])
+    assert found({"author.name": "Ada"}) == {"nested"}
     with pytest.raises(ValueError, match="no operator \\$like"):
         found({"year": {"$like": "2%"}})
     with pytest.raises(DragomanError, match="string, a number"):

@@ -14,10 +14,9 @@ NODES = ("and", "or", "not", "field")
 COMPARISONS = {f"${name}": name for name in ("eq", "ne", "gt", "gte", "lt", "lte", "in", "exists")}
 
 
-def metadata_field(key: str) -> str:
-    """The field of a filter that is a member of the metadata with this key."""
-    escaped = key.replace("\\", "\\\\").replace(".", "\\.")
-    return f"metadata.{escaped}" if key in OWN_FIELDS else escaped
+def metadata_field(path: str) -> str:
+    """The field of a filter that is this path in the metadata."""
+    return f"metadata.{path}" if path in OWN_FIELDS else path
 
 
 def metadata_filter(filter: Mapping[str, Any]) -> wire.FilterNode:

@@ -208,7 +208,7 @@ def _tree(filters: MetadataFilters) -> wire.FilterNode:
 
 
 def _condition(part: MetadataFilter) -> wire.FilterNode:
-    field = metadata_field(part.key)
+    field = metadata_field(part.key.replace("\\", "\\\\").replace(".", "\\."))
     values: list[Any] = list(part.value) if isinstance(part.value, list) else [part.value]
     if part.operator in COMPARISONS:
         return {"field": field, COMPARISONS[part.operator]: part.value}  # type: ignore[misc]
