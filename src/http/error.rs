@@ -348,8 +348,8 @@ fn client_detail(error: &service::Error, code: Code) -> String {
 }
 
 /// Takes the error out of a failed response. A rejection by the framework itself gets a code from its status. `methods` are the
-/// documented ones of the path; a page has none.
-pub fn take_error(response: &mut Response, methods: &[&str]) -> Option<ApiError> {
+/// documented ones of the route; a page has none.
+pub fn take_error(response: &mut Response, route: &str, methods: &[&str]) -> Option<ApiError> {
     if let Some(error) = response.extensions_mut().remove::<ApiError>() {
         return Some(error);
     }
@@ -362,7 +362,11 @@ pub fn take_error(response: &mut Response, methods: &[&str]) -> Option<ApiError>
                 [] => {
                     "the path exists, but does not support this method; the header Allow lists those that it supports".to_owned()
                 }
-                methods => format!("the path exists, but supports only {}", methods.join(", ")),
+                methods => {
+                    // Callers also guess names of operations where an id stands.
+                    let what = if route.ends_with("/documents/{id}") { "is that of one document, and" } else { "exists, but" };
+                    format!("the path {what} supports only {}", methods.join(", "))
+                }
             };
             Some(ApiError::new(Code::MethodNotAllowed, detail))
         }

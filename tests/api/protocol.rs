@@ -80,6 +80,8 @@ async fn unknown_routes_return_404_and_wrong_methods_return_405() {
     }
     let response = server.delete(PATH).await;
     response.assert_error(405, "method_not_allowed", "", &["supports only GET, POST"]);
+    let guessed = server.post("/v1/collections/news/documents/bulk", &json!({})).await;
+    guessed.assert_error(405, "method_not_allowed", "", &["is that of one document, and supports only DELETE, GET, PATCH, PUT"]);
     server.post("/openapi.json", &json!({})).await.assert_error(405, "method_not_allowed", "", &["the header Allow lists"]);
     let mut allowed: Vec<&str> = response.header("allow").expect("a list").split(',').map(str::trim).collect();
     allowed.sort_unstable();

@@ -63,7 +63,7 @@ async fn handle_request(
     let mut response = next.run(request).instrument(span.clone()).await;
 
     let methods = operations.methods(&route);
-    let failure = error::take_error(&mut response, &methods);
+    let failure = error::take_error(&mut response, &route, &methods);
     if let Some(failure) = &failure {
         let headers = std::mem::take(response.headers_mut());
         response = failure.render(Shape::of_route(&route), &id, &path, without_body_headers(headers));
