@@ -16,7 +16,7 @@ use super::error::{CliError, Outcome, Problem};
 use super::files::Input;
 use super::lines::Line;
 use super::output::{Column, Output, Unit, count, format_cell, format_members, plural, time, with_title};
-use super::request_body::{any_whole_number, json_object, request_members};
+use super::request_body::{any_whole_number, json_filter, json_object, request_members};
 use crate::domain::json::error_in_line;
 use crate::domain::{CollectionName, Limits, UpsertCounts, Wait};
 
@@ -52,7 +52,7 @@ pub struct UpdateArgs {
     #[arg(value_name = "ID")]
     pub ids: Vec<String>,
     /// Updates the documents that match this filter, such as {"field": "topic", "eq": "food"}; {"and": []} matches all.
-    #[arg(long, short, value_name = "JSON", value_parser = json_object)]
+    #[arg(long, short, value_name = "JSON", value_parser = json_filter)]
     pub filter: Option<Map<String, Value>>,
     /// Metadata changes, such as {"topic": "food", "draft": null}; null removes a member.
     #[arg(long, short, value_name = "JSON", value_parser = json_object)]
@@ -93,7 +93,7 @@ pub struct ListArgs {
     /// Name of the collection.
     pub collection: CollectionName,
     /// Only documents that match this filter, such as {"field": "topic", "eq": "food"}.
-    #[arg(long, short, value_name = "JSON", value_parser = json_object)]
+    #[arg(long, short, value_name = "JSON", value_parser = json_filter)]
     pub filter: Option<Map<String, Value>>,
     /// Maximum documents to list.
     #[arg(long, short = 'n', value_name = "COUNT", default_value_t = 20, value_parser = any_whole_number::<usize>)]
@@ -116,7 +116,7 @@ pub struct DeleteArgs {
     pub ids: Vec<String>,
     /// Deletes the documents that match this filter, such as {"field": "topic", "eq": "food"}, after confirmation;
     /// {"and": []} matches all.
-    #[arg(long, short, value_name = "JSON", value_parser = json_object)]
+    #[arg(long, short, value_name = "JSON", value_parser = json_filter)]
     pub filter: Option<Map<String, Value>>,
     #[command(flatten)]
     pub confirm: ConfirmArgs,

@@ -13,7 +13,7 @@ pub struct DocumentSelectionArgs {
     #[arg(long, short, value_name = "TAG,…", value_delimiter = ',')]
     pub languages: Vec<String>,
     /// Only documents that match this filter, such as {"field": "topic", "eq": "food"}.
-    #[arg(long, short, value_name = "JSON", value_parser = json_object)]
+    #[arg(long, short, value_name = "JSON", value_parser = json_filter)]
     pub filter: Option<Map<String, Value>>,
 }
 
@@ -28,13 +28,21 @@ pub fn request_members(args: &impl Serialize) -> Map<String, Value> {
 
 /// Parses an argument that is a JSON object.
 pub fn json_object(text: &str) -> Result<Map<String, Value>, String> {
+    object_such_as(text, r#"{"name": "value"}"#)
+}
+
+/// Parses an argument that is a filter.
+pub fn json_filter(text: &str) -> Result<Map<String, Value>, String> {
+    object_such_as(text, r#"{"field": "topic", "eq": "art"}"#)
+}
+
+/// Parses a JSON object. Without quotes around it, a shell removes those inside, and may split it.
+fn object_such_as(text: &str, example: &str) -> Result<Map<String, Value>, String> {
+    let expected = format!("expected a JSON object in single quotes, such as '{example}'");
     if !text.trim_start().starts_with('{') {
-        return Err("expected a JSON object, which begins with {".to_owned());
+        return Err(expected);
     }
-    match serde_json::from_str(text) {
-        Ok(object) => Ok(object),
-        Err(error) => Err(format!("expected a JSON object: {error}")),
-    }
+    serde_json::from_str(text).map_err(|error| format!("{expected}: {error}"))
 }
 
 /// Parses an argument that is a finite number. JSON has no others.
@@ -55,8 +63,10 @@ mod tests {
     fn settings_must_be_a_json_object() {
         assert!(json_object(r#"{"a": 1}"#).is_ok());
         for text in ["[1]", "topic=art"] {
-            assert_eq!(json_object(text).unwrap_err(), "expected a JSON object, which begins with {");
+            assert_eq!(json_object(text).unwrap_err(), r#"expected a JSON object in single quotes, such as '{"name": "value"}'"#);
         }
-        assert!(json_object("{").unwrap_err().starts_with("expected a JSON object: EOF"));
+        let filter =
+            r#"expected a JSON object in single quotes, such as '{"field": "topic", "eq": "art"}': key must be a string"#;
+        assert!(json_filter("{field: topic").unwrap_err().starts_with(filter));
     }
 }

@@ -21,6 +21,8 @@ fn invalid_arguments_are_refused() {
     check(&["search", "news", "x", "--like", "a"], "cannot be used with");
     check(&["search", "a/b", "x"], "invalid value 'a/b'");
     check(&["search", "news", "x", "--filter", "[]"], "expected a JSON object");
+    let example = r#"in single quotes, such as '{"field": "topic", "eq": "art"}'"#;
+    check(&["search", "news", "x", "--filter", "topic=art"], example);
     check(&["search", "news", "x", "--mode", "magic"], "possible values: full, dense, lexical, hybrid");
     check(&["search", "news", "x", "--limit", "ten"], "expected a whole number, such as 10");
     check(&["models", "--timeout-s", "soon"], "expected a whole number of at least 1 and at most 31536000");

@@ -16,7 +16,7 @@ use super::files::{Input, answer_each, is_blank, texts_or_lines};
 use super::jobs;
 use super::listing::{self, ListColumn};
 use super::output::{Column, Output, count, format_cell, time};
-use super::request_body::{any_whole_number, finite_number, json_object, request_members};
+use super::request_body::{any_whole_number, finite_number, json_filter, json_object, request_members};
 use crate::domain::{ClassifierKind, ClassifierName, CollectionName};
 use examples::ExampleLines;
 
@@ -66,7 +66,7 @@ pub struct LabeledArgs {
     #[arg(long, value_name = "FIELD", requires = "collection")]
     pub field: Option<String>,
     /// Uses only documents that match this filter, such as {"field": "split", "eq": "train"}.
-    #[arg(long, short, value_name = "JSON", value_parser = json_object, requires = "collection")]
+    #[arg(long, short, value_name = "JSON", value_parser = json_filter, requires = "collection")]
     pub filter: Option<Map<String, Value>>,
     /// File of labeled texts instead of documents, one per line: LABEL, tab, TEXT, or JSON as in the API; - for standard input.
     #[arg(long, short, value_name = "FILE", conflicts_with = "collection")]
@@ -153,7 +153,7 @@ pub struct ApplyArgs {
     #[arg(long, value_name = "FIELD")]
     pub probability_field: Option<String>,
     /// Labels only documents that match this filter.
-    #[arg(long, short, value_name = "JSON", value_parser = json_object)]
+    #[arg(long, short, value_name = "JSON", value_parser = json_filter)]
     pub filter: Option<Map<String, Value>>,
     /// Prints the job without waiting for it to finish.
     #[arg(long)]

@@ -15,7 +15,7 @@ use super::error::{CliError, Outcome};
 use super::files::Sink;
 use super::jobs;
 use super::output::{Output, format_cell, plural};
-use super::request_body::{DocumentSelectionArgs, any_whole_number, finite_number, json_object, request_members};
+use super::request_body::{DocumentSelectionArgs, any_whole_number, finite_number, json_filter, request_members};
 use crate::domain::CollectionName;
 use corpora::{Corpora, KnownPairs, RequestCorpus};
 
@@ -36,10 +36,10 @@ pub struct MineArgs {
     #[arg(long, value_name = "CODE,…", value_delimiter = ',')]
     pub second_languages: Vec<String>,
     /// Only documents of the first collection that match this filter.
-    #[arg(long, value_name = "JSON", value_parser = json_object)]
+    #[arg(long, value_name = "JSON", value_parser = json_filter)]
     pub first_filter: Option<Map<String, Value>>,
     /// Only documents of the second collection that match this filter.
-    #[arg(long, value_name = "JSON", value_parser = json_object)]
+    #[arg(long, value_name = "JSON", value_parser = json_filter)]
     pub second_filter: Option<Map<String, Value>>,
     /// Minimum score of a pair.
     #[arg(long, value_name = "SCORE", value_parser = finite_number, conflicts_with = "known", allow_negative_numbers = true)]
