@@ -46,7 +46,7 @@ pub use crate::text::technical_names::with_known_names;
 pub use crate::text::terms::{passage_terms, query_terms};
 pub use crate::text::titles::{is_part_of_title, plain_title, stemmed_title, title_terms};
 pub use crate::text::word_counts::WORD_RULES;
-use crate::text::{LanguageDetector, TextPassage, Tokenizer};
+use crate::text::{LanguageDetector, TextPassage, Tokenizer, lexicon};
 use queue::{Encode, Queue, QueueBounds};
 use text_reader::TextReader;
 use topic::TopicFinder;
@@ -351,10 +351,11 @@ fn scorer(bundle: &Bundle) -> Result<Option<TokenScorer>, EmbedError> {
     Ok(Some(TokenScorer::new(table).with_relevance(bundle.manifest.relevance.unwrap_or_default())))
 }
 
-/// Loads the bundle's translation table, if it has one.
+/// Loads the bundle's translation table, if it has one, and adds the lexicon.
 fn translations(bundle: &Bundle) -> Result<Option<Translations>, EmbedError> {
     let read = |path: PathBuf| Translations::read(&path).map_err(|error| EmbedError::Table(Arc::new(error)));
-    bundle.optional(TRANSLATIONS).map(read).transpose()
+    let table = bundle.optional(TRANSLATIONS).map(read).transpose()?;
+    Ok(table.map(|table| table.with_concepts(&lexicon::concepts())))
 }
 
 impl std::fmt::Debug for Embedder {

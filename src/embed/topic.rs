@@ -60,7 +60,7 @@ pub(super) struct TopicFinder {
     /// The roles of the words above, by their numbers.
     words: FxHashMap<u32, Role>,
     /// For each of their concepts and each role, the highest probability that a word of the role has the concept.
-    concepts: FxHashMap<u16, [f32; ROLES.len()]>,
+    concepts: FxHashMap<u32, [f32; ROLES.len()]>,
 }
 
 impl TopicFinder {
@@ -70,7 +70,7 @@ impl TopicFinder {
             for word in list.split(' ').map(word_key) {
                 words.insert(word, role);
                 for sense in translations.senses(word) {
-                    let highest: &mut [f32; ROLES.len()] = concepts.entry(sense.concept).or_default();
+                    let highest: &mut [f32; ROLES.len()] = concepts.entry(sense.concept()).or_default();
                     highest[index] = highest[index].max(sense.probability());
                 }
             }
@@ -126,7 +126,7 @@ impl TopicFinder {
         }
         let mut means = [0.0; ROLES.len()];
         for sense in translations.senses(word) {
-            let concept = self.concepts.get(&sense.concept).copied().unwrap_or_default();
+            let concept = self.concepts.get(&sense.concept()).copied().unwrap_or_default();
             means.iter_mut().zip(concept).for_each(|(sum, probability)| *sum += sense.probability() * probability);
         }
         let [asking, object, leading, little, question] = means;

@@ -4,6 +4,7 @@
 mod bm25;
 mod concept;
 mod expansions;
+mod lexicon;
 mod misspellings;
 mod precompute;
 pub mod question;

@@ -23,7 +23,9 @@ const WORDS: &str = "words";
 const CONCEPTS: &str = "concepts";
 const SHARES: &str = "shares";
 /// The stored form of a probability of 1.
-const CERTAIN: u8 = 127;
+const CERTAIN: u8 = (1 << SHARE_BITS) - 1;
+/// Number of bits of a stored probability.
+const SHARE_BITS: u32 = 7;
 /// The bit that marks the last concept of a word.
 const LAST: u8 = 0x80;
 /// What an error calls the file.
@@ -35,24 +37,33 @@ const BUCKET_BITS: u32 = 16;
 /// model, one in ten unknown words has the same bits as a known one.
 const FILTER_BITS: u32 = 24;
 
-/// One of the concepts of a word.
+/// One of the concepts of a word: the concept in the upper 25 bits, and its probability in units of 1/127, above 0, in the lower
+/// seven. A table has millions of them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Sense {
-    /// The concept.
-    pub concept: u16,
-    /// Its probability in units of 1/127, above 0.
-    share: u8,
-}
+pub struct Sense(u32);
 
 impl Sense {
-    /// Makes a sense from a concept and its probability, which is rounded.
-    pub fn new(concept: u16, probability: f64) -> Self {
-        Self { concept, share: (probability * f64::from(CERTAIN)).round().clamp(1.0, CERTAIN.into()) as u8 }
+    /// Makes a sense from a concept, below 2^25, and its probability, which is rounded.
+    pub fn new(concept: u32, probability: f64) -> Self {
+        Self::of(concept, (probability * f64::from(CERTAIN)).round().clamp(1.0, CERTAIN.into()) as u8)
+    }
+
+    fn of(concept: u32, share: u8) -> Self {
+        Self(concept << SHARE_BITS | u32::from(share))
+    }
+
+    /// Returns the concept.
+    pub fn concept(self) -> u32 {
+        self.0 >> SHARE_BITS
     }
 
     /// Returns its probability.
     pub fn probability(self) -> f32 {
-        f32::from(self.share) / f32::from(CERTAIN)
+        f32::from(self.share()) / f32::from(CERTAIN)
+    }
+
+    fn share(self) -> u8 {
+        self.0 as u8 & CERTAIN
     }
 }
 
@@ -114,6 +125,32 @@ impl Translations {
         &self.senses[self.starts[index] as usize..self.starts[index + 1] as usize]
     }
 
+    /// Returns the number after that of its last concept.
+    pub(super) fn concepts_end(&self) -> u32 {
+        self.senses.iter().map(|sense| sense.concept() + 1).max().unwrap_or_default()
+    }
+
+    /// Adds senses to those of words, which are in ascending order.
+    pub(super) fn with_senses(&self, added: &[(u32, Vec<Sense>)]) -> Self {
+        let (mut words, mut starts) = (Vec::with_capacity(self.len() + added.len()), vec![0]);
+        let mut senses = Vec::with_capacity(self.senses.len() + added.len());
+        let mut push = |word: u32, of_word: [&[Sense]; 2]| {
+            words.push(word);
+            of_word.iter().for_each(|some| senses.extend_from_slice(some));
+            starts.push(senses.len() as u32);
+        };
+        let mut added = added.iter().peekable();
+        for (word, range) in self.words.iter().zip(self.starts.windows(2)) {
+            while let Some((new, of_new)) = added.next_if(|(new, _)| new < word) {
+                push(*new, [of_new, &[]]);
+            }
+            let more = added.next_if(|(new, _)| new == word).map_or(&[][..], |(_, more)| more);
+            push(*word, [&self.senses[range[0] as usize..range[1] as usize], more]);
+        }
+        added.for_each(|(new, of_new)| push(*new, [of_new, &[]]));
+        Self::of(words, starts, senses)
+    }
+
     /// Whether it has a word.
     pub fn has(&self, word: u32) -> bool {
         !self.senses(word).is_empty()
@@ -165,8 +202,8 @@ impl Translations {
             return Err(format!("{} words have {named} concepts with {shared} shares, which end {ended} times", words.len()));
         }
         let concepts = concepts.as_chunks::<2>().0.iter().map(|two| u16::from_le_bytes(*two));
-        let senses: Vec<Sense> = concepts.zip(shares).map(|(concept, share)| Sense { concept, share: share & !LAST }).collect();
-        if senses.iter().any(|sense| sense.share == 0) {
+        let senses: Vec<Sense> = concepts.zip(shares).map(|(concept, share)| Sense::of(concept.into(), share & !LAST)).collect();
+        if senses.iter().any(|sense| sense.share() == 0) {
             return Err("a concept has no share".to_owned());
         }
         Ok(Self::of(words, starts, senses))
@@ -176,8 +213,10 @@ impl Translations {
         let before = std::iter::once(0).chain(self.words.iter().copied());
         let mut words = Vec::new();
         self.words.iter().zip(before).for_each(|(word, before)| pack_number((word - before).into(), &mut words));
-        let concepts: Vec<u8> = self.senses.iter().flat_map(|sense| sense.concept.to_le_bytes()).collect();
-        let mut shares: Vec<u8> = self.senses.iter().map(|sense| sense.share).collect();
+        let stored = |sense: &Sense| u16::try_from(sense.concept()).map_err(|_| format!("{CONCEPTS} have more than 16 bits"));
+        let concepts: Vec<u16> = self.senses.iter().map(stored).collect::<Result<_, _>>()?;
+        let concepts: Vec<u8> = concepts.into_iter().flat_map(u16::to_le_bytes).collect();
+        let mut shares: Vec<u8> = self.senses.iter().map(|sense| sense.share()).collect();
         self.starts[1..].iter().for_each(|end| shares[*end as usize - 1] |= LAST);
         let view = |kind, length, data| TensorView::new(kind, vec![length], data).map_err(|error| error.to_string());
         let tensors = [
@@ -228,7 +267,7 @@ mod tests {
     #[test]
     fn senses_returns_the_concepts_of_a_word() {
         let table = table();
-        let concepts = |word| table.senses(word).iter().map(|sense| sense.concept).collect::<Vec<_>>();
+        let concepts = |word| table.senses(word).iter().map(|sense| sense.concept()).collect::<Vec<_>>();
         assert_eq!((concepts(3), concepts(900_000)), (vec![7, 65_535], vec![7]));
         assert_eq!((concepts(4), concepts(5), table.len()), (vec![], vec![], 2));
         assert!((table.senses(3)[0].probability() - 0.4).abs() < 0.004);

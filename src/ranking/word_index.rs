@@ -68,7 +68,7 @@ pub struct WordIndex {
     /// grouped by the concepts of their words, because a question reads all entries with one of its concepts.
     entries: Vec<u32>,
     arranged: usize,
-    concepts: FxHashMap<u16, Concept>,
+    concepts: FxHashMap<u32, Concept>,
     /// The words by their sounds.
     sounds: SoundIndex,
     /// Number of changes so far.
@@ -120,7 +120,7 @@ impl WordIndex {
         let posting_id = *self.words.entry(key).or_insert_with(|| {
             let posting_id = self.postings.len() as u32;
             for sense in translations.senses(key) {
-                self.concepts.entry(sense.concept).or_default().add(posting_id, sense.probability());
+                self.concepts.entry(sense.concept()).or_default().add(posting_id, sense.probability());
             }
             self.postings.push(Posting { word: key, has_sound: false, start: 0, length: 0, capacity: 0, live: 0 });
             posting_id

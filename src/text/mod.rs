@@ -9,6 +9,7 @@ pub mod error;
 mod graphemes;
 pub mod keyboard;
 pub mod language;
+pub mod lexicon;
 pub mod literal_parts;
 mod magnitudes;
 pub mod marks;

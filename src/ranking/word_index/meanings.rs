@@ -115,7 +115,7 @@ impl WordIndex {
     /// Adds the words that share concepts with a word, their probabilities times `factor`.
     fn add_meanings(&self, word: u32, factor: f32, translations: &Translations, found: &mut Found) {
         for sense in translations.senses(word) {
-            let Some(concept) = self.concepts.get(&sense.concept) else { continue };
+            let Some(concept) = self.concepts.get(&sense.concept()) else { continue };
             let probability = factor * sense.probability();
             let words = concept.words_with_min_probability(PART_MIN / probability);
             words

@@ -69,8 +69,9 @@ impl Table {
             self.words.into_iter().map(|(word, entry)| (word, entry.strongest())).collect();
         let numbers = numbered(&words);
         let numbered = words.into_iter().map(|(word, concepts)| {
-            let senses =
-                concepts.iter().filter_map(|(concept, probability)| Some(Sense::new(*numbers.get(concept)?, *probability)));
+            let senses = concepts
+                .iter()
+                .filter_map(|(concept, probability)| Some(Sense::new((*numbers.get(concept)?).into(), *probability)));
             (word_key(&word), senses.collect())
         });
         Translations::new(numbered.collect())
@@ -128,7 +129,7 @@ mod tests {
     #[test]
     fn words_with_the_same_translation_share_a_concept() {
         let table = table();
-        let concept = |word| table.senses(word_key(word)).first().map(|sense| sense.concept);
+        let concept = |word| table.senses(word_key(word)).first().map(|sense| sense.concept());
         assert!(concept("boat").is_some());
         for word in ["boats", "bateau"] {
             assert_eq!(concept(word), concept("boat"), "{word}");
