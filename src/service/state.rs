@@ -199,9 +199,9 @@ impl Service {
         RequestMemory::new(&self.state.memory, owner)
     }
 
-    /// Returns the limits that all requests share: memory and uploads.
+    /// Returns the limits that all requests share: memory, uploads and jobs.
     pub fn shared_bounds(&self) -> Vec<Arc<SharedLimit>> {
-        vec![Arc::clone(&self.state.memory), self.state.uploads.bound()]
+        vec![Arc::clone(&self.state.memory), self.state.uploads.bound(), self.state.jobs.bound()]
     }
 }
 
