@@ -29,13 +29,13 @@ use crate::service::folders::orphaned;
 use crate::service::keys::keyring::Keyring;
 use crate::service::limits::shares::SharedLimit;
 use crate::service::open_collection::OpenCollection;
-use crate::service::open_collection::write_slots::WRITE_THREADS_EACH;
+use crate::service::open_collection::write_slots::WriteThreads;
 use crate::storage::{CatalogStorage, PostgresCatalog, PostgresOptions, PostgresServer, ReplicaOptions};
 use crate::store::{Catalog, DirectoryLock, OpenDatabases, StoreError};
 
 /// Maximum number of writes that block a thread at once, over all collections. Further writes wait without a thread, so that
-/// searches always find a free one. More than one collection may take, so that the others go on while its database is locked.
-const WRITE_THREADS: usize = WRITE_THREADS_EACH + WRITE_THREADS_EACH / 2;
+/// searches always find a free one. A collection alone gets half of them. Its writes share commits.
+const WRITE_THREADS: usize = 192;
 /// Maximum number of searches that run at once, over all collections. More would only compete for the cores, and each takes some
 /// megabytes. So many, because those in a collection whose words are still being read wait, and must not delay the others.
 pub(super) const SEARCHES_MAX: usize = 64;
@@ -117,6 +117,7 @@ impl Service {
             snapshots_lock: Mutex::default(),
             names_lock: Arc::new(tokio::sync::Mutex::new(())),
             write_pool: Arc::new(ThreadPool::new(WRITE_THREADS)),
+            write_threads: WriteThreads::new(WRITE_THREADS),
             search_pool: Arc::new(ThreadPool::new(SEARCHES_MAX)),
             background_permits: Arc::new(Semaphore::new(BACKGROUND_PERMITS)),
             stopping: Arc::default(),

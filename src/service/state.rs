@@ -25,6 +25,7 @@ use crate::service::keys::keyring::Keyring;
 use crate::service::limits::budget::RequestMemory;
 use crate::service::limits::shares::SharedLimit;
 use crate::service::open_collection::OpenCollection;
+use crate::service::open_collection::write_slots::WriteThreads;
 use crate::service::snapshots::ScheduleMeter;
 use crate::storage::{CatalogPart, CatalogStorage, PostgresServer};
 use crate::store::{DirectoryLock, OpenDatabases, StoreError};
@@ -94,6 +95,8 @@ pub(crate) struct State {
     pub(super) names_lock: Arc<tokio::sync::Mutex<()>>,
     /// Runs the writes of all collections, so that searches always find a thread.
     pub(super) write_pool: Arc<ThreadPool>,
+    /// Shares the threads of `write_pool` among the collections.
+    pub(super) write_threads: Arc<WriteThreads>,
     /// Runs the searches of all collections.
     pub(super) search_pool: Arc<ThreadPool>,
     /// Bounds the background batches at the encoder, over all collections.

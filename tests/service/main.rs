@@ -11,6 +11,7 @@ mod filters;
 mod job_shares;
 mod jobs;
 mod lexical;
+mod locked;
 mod mining;
 mod recovery;
 mod reembedding;

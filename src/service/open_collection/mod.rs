@@ -150,6 +150,7 @@ impl OpenCollection {
         let is_shared = matches!(engine, Engine::Server(_));
         Self {
             current: RwLock::new(row.clone()),
+            write_slots: WriteSlots::new(row.id.clone(), limits.write_queue_max),
             row,
             folder,
             lock: None,
@@ -159,7 +160,6 @@ impl OpenCollection {
             identity,
             wake: Notify::new(),
             changed: Notify::new(),
-            write_slots: WriteSlots::new(limits.write_queue_max),
             writes: Arc::default(),
             changing: Arc::default(),
             restored_over: AtomicBool::new(false),
