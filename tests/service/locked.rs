@@ -3,12 +3,15 @@
 use std::future::Future;
 use std::time::Duration;
 
-use dragoman::domain::{CollectionChange, JobId, JobStatus, MetadataPath, NewCollection, PassageBounds, Wait};
+use dragoman::domain::{
+    Alias, CollectionChange, JobFilter, JobId, JobStatus, MetadataPath, NewCollection, Page, PassageBounds, Wait,
+};
+use dragoman::service::Service;
 use rusqlite::Connection;
 use tempfile::TempDir;
 
 use crate::jobs::{REPLACE, snapshot};
-use crate::{Running, document, eventually, fresh, name, news};
+use crate::{Running, document, eventually, fresh, name, news, request};
 
 /// How long a request to another collection may take. Less than a write waits for a lock.
 const PROMPTLY: Duration = Duration::from_secs(4);
@@ -23,7 +26,8 @@ async fn lock(folder: &TempDir, running: &Running, collection: &str) -> Connecti
 
 /// Begins work and lets it run until it waits for the lock.
 async fn begin<T: Send + 'static>(work: impl Future<Output = T> + Send + 'static) -> tokio::task::JoinHandle<T> {
-    let mut work = Box::pin(work);
+    // Otherwise, the runtime would end the first poll early when a test begins much work.
+    let mut work = Box::pin(tokio::task::unconstrained(work));
     assert!(futures::poll!(&mut work).is_pending());
     tokio::spawn(work)
 }
@@ -69,6 +73,31 @@ async fn writes_that_wait_do_not_stop_those_of_another_collection() {
     drop(locks);
     for write in waiting {
         write.await.unwrap().unwrap();
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn many_requests_that_wait_for_the_catalog_do_not_stop_searches() {
+    let (folder, running) = news().await;
+    running.write("news", "a", "some words").await;
+    let lock = Connection::open(folder.path().join("catalog.sqlite")).unwrap();
+    lock.execute_batch("begin immediate").unwrap();
+    let (service, alias) = (running.service.clone(), Alias { name: name("latest"), collection: name("news") });
+    let change = begin(async move { service.set_alias(alias).await }).await;
+    let list = |service: Service| async move { service.list_jobs(JobFilter::default(), Page { limit: 1, after: None }).await };
+    let is_locked = async || tokio::time::timeout(Duration::from_millis(100), list(running.service.clone())).await.is_err();
+    eventually("the catalog is waited for", is_locked).await;
+    // More than the runtime has threads.
+    let mut waiting = Vec::new();
+    for _ in 0..600 {
+        waiting.push(begin(list(running.service.clone())).await);
+    }
+    let search = running.search("news", request("some words", 1));
+    assert_eq!(tokio::time::timeout(PROMPTLY, search).await.expect("it does not wait").unwrap().len(), 1);
+    drop(lock);
+    change.await.unwrap().unwrap();
+    for list in waiting {
+        list.await.unwrap().unwrap();
     }
 }
 

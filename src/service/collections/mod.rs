@@ -131,10 +131,10 @@ impl Service {
         let deleting = self.state.run(move |state| {
             let deleted = state.delete(&name);
             drop(naming);
-            state.remove_deleted(deleted?);
-            Ok(())
+            let (deleted, state) = (deleted?, Arc::clone(state));
+            Ok(tokio::task::spawn_blocking(move || state.remove_deleted(deleted)))
         });
-        deleting.await
+        Ok(deleting.await?.await?)
     }
 }
 
