@@ -89,8 +89,9 @@ limits! {
     index_save_changes: u64 = 10_000, env = "DRAGOMAN_INDEX_SAVE_CHANGES", value_name = "COUNT";
     /// Maximum jobs that run at once.
     jobs_running_max: usize = 4, env = "DRAGOMAN_JOBS_RUNNING_MAX", value_name = "COUNT";
-    /// Maximum jobs that wait for their turn; more are refused with 503.
-    jobs_queued_max: usize = 100, env = "DRAGOMAN_JOBS_QUEUED_MAX", value_name = "COUNT";
+    /// Maximum jobs that wait for their turn; more are refused with 503. A caller never has more unfinished jobs than are left to
+    /// others, so a single caller gets at most half.
+    jobs_queued_max: usize = 200, env = "DRAGOMAN_JOBS_QUEUED_MAX", value_name = "COUNT";
     /// Maximum finished jobs to keep.
     jobs_kept_max: usize = 1_000, env = "DRAGOMAN_JOBS_KEPT_MAX", value_name = "COUNT";
     /// Milliseconds for which a finished job is kept.

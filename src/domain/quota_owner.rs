@@ -15,6 +15,8 @@ pub enum QuotaOwner {
     Address(IpAddr),
     /// All callers without their own account.
     Others,
+    /// Callers of an earlier run of the server, who are no longer known.
+    Earlier,
 }
 
 impl QuotaOwner {

@@ -132,7 +132,7 @@ pub enum Error {
     #[error("job {id} is of type {}, and only imports have a result for each line; {}", kind.name(), results_location(*kind, id))]
     NoLines { id: JobId, kind: JobType },
     #[error("{limit} jobs are already running or waiting, the maximum; nothing was accepted")]
-    JobsWaiting { limit: usize },
+    JobsWaiting { limit: u64 },
     #[error(transparent)]
     Refused(#[from] LimitExceeded),
     #[error("the file arrived too slowly while others waited for a slot (uploads_max); nothing was accepted")]

@@ -45,6 +45,8 @@ impl Service {
                 let mut counts = match collection.store.counts() {
                     Ok(counts) => counts,
                     Err(_) if collection.should_stop() => continue,
+                    // Another server has just deleted it.
+                    Err(StoreError::Closed) => continue,
                     Err(StoreError::ServerUnreachable { .. }) => return Ok(None),
                     Err(error) if error.is_damage() => {
                         collection.record_damage(&error);

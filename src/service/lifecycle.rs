@@ -29,16 +29,21 @@ use crate::service::folders::orphaned;
 use crate::service::keys::keyring::Keyring;
 use crate::service::limits::shares::SharedLimit;
 use crate::service::open_collection::OpenCollection;
-use crate::service::open_collection::write_slots::WRITE_THREADS_EACH;
+use crate::service::open_collection::write_slots::WriteThreads;
 use crate::storage::{CatalogStorage, PostgresCatalog, PostgresOptions, PostgresServer, ReplicaOptions};
 use crate::store::{Catalog, DirectoryLock, OpenDatabases, StoreError};
 
 /// Maximum number of writes that block a thread at once, over all collections. Further writes wait without a thread, so that
-/// searches always find a free one. More than one collection may take, so that the others go on while its database is locked.
-const WRITE_THREADS: usize = WRITE_THREADS_EACH + WRITE_THREADS_EACH / 2;
+/// searches always find a free one. A collection alone gets half of them. Its writes share commits.
+const WRITE_THREADS: usize = 192;
+/// Maximum number of threads that wait for the catalog at once. It has one connection in a data directory.
+const CATALOG_THREADS: usize = 64;
 /// Maximum number of searches that run at once, over all collections. More would only compete for the cores, and each takes some
 /// megabytes. So many, because those in a collection whose words are still being read wait, and must not delay the others.
 pub(super) const SEARCHES_MAX: usize = 64;
+/// How many more of the first searches of each collection run at once, so that these do not wait for those of another one that
+/// are slow.
+const FIRST_SEARCHES_MAX: usize = 16;
 /// Maximum number of background batches at the encoder, over all collections: one running, one next.
 const BACKGROUND_PERMITS: usize = 2;
 /// How long statements may still run when the server stops. Either the work of an interrupted statement has not been
@@ -116,8 +121,11 @@ impl Service {
             aliases: RwLock::new(aliases),
             snapshots_lock: Mutex::default(),
             names_lock: Arc::new(tokio::sync::Mutex::new(())),
+            catalog_threads: Arc::new(Semaphore::new(CATALOG_THREADS)),
             write_pool: Arc::new(ThreadPool::new(WRITE_THREADS)),
+            write_threads: WriteThreads::new(WRITE_THREADS),
             search_pool: Arc::new(ThreadPool::new(SEARCHES_MAX)),
+            first_search_pool: Arc::new(ThreadPool::new(FIRST_SEARCHES_MAX)),
             background_permits: Arc::new(Semaphore::new(BACKGROUND_PERMITS)),
             stopping: Arc::default(),
             retiring: Arc::default(),
@@ -169,12 +177,13 @@ impl Service {
         self.state.jobs.stop().await;
         // Waits for a collection that is being created or deleted.
         let _naming = self.state.names_lock.lock().await;
-        self.state
-            .run(move |state| {
-                state.wait_for_catalog_sync();
-                Ok(())
-            })
-            .await?;
+        // These do not wait for one of the threads for the catalog, all of which may hang.
+        let state = Arc::clone(&self.state);
+        blocking(move || {
+            state.wait_for_catalog_sync();
+            Ok(())
+        })
+        .await?;
         let open = self.state.open_collections();
         open.iter().for_each(|collection| collection.stop());
         let recovery_threads = std::mem::take(&mut *self.state.recovery_threads.lock());
@@ -193,14 +202,14 @@ impl Service {
                 worker.await?;
             }
         }
-        self.state
-            .run(move |state| {
-                let closed = close_all(&open);
-                // The disk may be full at the next start, and there may be more collections than at this one.
-                let _ = state.reserve_emergency_space();
-                closed
-            })
-            .await
+        let state = Arc::clone(&self.state);
+        blocking(move || {
+            let closed = close_all(&open);
+            // The disk may be full at the next start, and there may be more collections than at this one.
+            let _ = state.reserve_emergency_space();
+            closed
+        })
+        .await
     }
 }
 

@@ -25,6 +25,7 @@ use crate::service::keys::keyring::Keyring;
 use crate::service::limits::budget::RequestMemory;
 use crate::service::limits::shares::SharedLimit;
 use crate::service::open_collection::OpenCollection;
+use crate::service::open_collection::write_slots::WriteThreads;
 use crate::service::snapshots::ScheduleMeter;
 use crate::storage::{CatalogPart, CatalogStorage, PostgresServer};
 use crate::store::{DirectoryLock, OpenDatabases, StoreError};
@@ -92,10 +93,16 @@ pub(crate) struct State {
     pub(super) snapshots_lock: Mutex<()>,
     /// Held while a collection is created or deleted, so that the catalog, the folders and `collections` change together.
     pub(super) names_lock: Arc<tokio::sync::Mutex<()>>,
+    /// Bounds the threads that wait for the catalog, so that the others always find one while it is locked.
+    pub(super) catalog_threads: Arc<Semaphore>,
     /// Runs the writes of all collections, so that searches always find a thread.
     pub(super) write_pool: Arc<ThreadPool>,
+    /// Shares the threads of `write_pool` among the collections.
+    pub(super) write_threads: Arc<WriteThreads>,
     /// Runs the searches of all collections.
     pub(super) search_pool: Arc<ThreadPool>,
+    /// Runs the first searches of each collection (`OpenCollection::first_searches`).
+    pub(super) first_search_pool: Arc<ThreadPool>,
     /// Bounds the background batches at the encoder, over all collections.
     pub(super) background_permits: Arc<Semaphore>,
     pub(super) stopping: Arc<AtomicBool>,
@@ -199,9 +206,9 @@ impl Service {
         RequestMemory::new(&self.state.memory, owner)
     }
 
-    /// Returns the limits that all requests share: memory and uploads.
+    /// Returns the limits that all requests share: memory, uploads and jobs.
     pub fn shared_bounds(&self) -> Vec<Arc<SharedLimit>> {
-        vec![Arc::clone(&self.state.memory), self.state.uploads.bound()]
+        vec![Arc::clone(&self.state.memory), self.state.uploads.bound(), self.state.jobs.bound()]
     }
 }
 
@@ -235,13 +242,20 @@ impl State {
         self.server.as_ref().is_some_and(|server| !server.is_reachable())
     }
 
-    /// Runs `work`, which blocks.
+    /// Runs `work`, which blocks, on one of the threads for the catalog.
     pub(super) fn run<T: Send + 'static, W: FnOnce(&Arc<Self>) -> Result<T, Error> + Send + 'static>(
         self: &Arc<Self>,
         work: W,
     ) -> impl Future<Output = Result<T, Error>> + use<T, W> {
         let state = Arc::clone(self);
-        blocking(move || work(&state))
+        async move {
+            let thread = Arc::clone(&state.catalog_threads).acquire_owned().await.map_err(|_| Error::Stopping)?;
+            let working = move || {
+                let _thread = thread;
+                work(&state)
+            };
+            blocking(working).await
+        }
     }
 
     /// Checks that the disk of the data directory has room for `needed` bytes in addition to the reserve.

@@ -219,7 +219,8 @@ async fn every_bound_has_metrics() {
     let server = Server::with_settings(Limits::default(), Settings { requests_max: 2, ..Settings::default() }, None);
     let _unread = begin_all(&server, GREEDY, 2, || get("/v1/models")).await;
     let text = server.send_unchecked(get("/metrics")).await.text;
-    for bound in ["requests_max", "event_streams_max", "in_flight_bytes_max", "uploads_max", "connections_max"] {
+    for bound in ["requests_max", "event_streams_max", "in_flight_bytes_max", "uploads_max", "jobs_queued_max", "connections_max"]
+    {
         for metric in ["bound_limit", "bound_used", "bound_refusals_total"] {
             assert!(text.contains(&format!("dragoman_{metric}{{bound=\"{bound}\"}} ")), "{metric} {bound}\n{text}");
         }

@@ -8,8 +8,10 @@ mod expiry;
 #[path = "../support/fake_encoder.rs"]
 mod fake_encoder;
 mod filters;
+mod job_shares;
 mod jobs;
 mod lexical;
+mod locked;
 mod mining;
 mod recovery;
 mod reembedding;
@@ -41,11 +43,13 @@ const PATIENCE: Duration = Duration::from_secs(30);
 struct Setting {
     fake: FakeOptions,
     limits: Limits,
+    /// Whether the encoder is held from the start.
+    paused: bool,
 }
 
 impl Default for Setting {
     fn default() -> Self {
-        Self { fake: FakeOptions::of(64), limits: Limits::default() }
+        Self { fake: FakeOptions::of(64), limits: Limits::default(), paused: false }
     }
 }
 
@@ -71,6 +75,9 @@ fn collection_folder(data_dir: &Path) -> PathBuf {
 /// Opens a service in `folder`.
 fn try_open(folder: &Path, setting: &Setting) -> Result<Running, Error> {
     let (embedder, control) = fake_encoder::start(&setting.fake);
+    if setting.paused {
+        control.pause();
+    }
     let parts =
         Parts { data_dir: folder.to_owned(), embedder: embedder.clone(), limits: setting.limits.clone(), power_safe: false };
     Ok(Running { control, service: Service::open(parts)?, embedder })

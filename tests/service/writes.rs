@@ -265,21 +265,3 @@ async fn a_repeated_request_is_answered_even_if_the_collection_takes_no_writes_n
     assert_eq!(write(&running, "k").await.unwrap(), first);
     assert_eq!(write(&running, "another").await.unwrap_err().code(), Code::ModelMismatch);
 }
-
-#[tokio::test(flavor = "multi_thread")]
-async fn writes_that_wait_for_a_locked_database_do_not_stop_those_of_another_collection() {
-    let (folder, running) = news().await;
-    let holder = rusqlite::Connection::open(collection_folder(folder.path()).join("documents.sqlite")).unwrap();
-    running.create("other").await;
-    holder.execute_batch("begin immediate").unwrap();
-    let begin = |n| running.begin_write(vec![document(&format!("d{n}"), "words")], Wait::Stored);
-    let waiting: Vec<_> = (0..400).map(begin).collect();
-    for n in 0..20 {
-        let write = running.upsert("other", vec![document(&format!("d{n}"), "words")], Wait::Stored);
-        tokio::time::timeout(Duration::from_secs(4), write).await.expect("it does not wait").unwrap();
-    }
-    holder.execute_batch("rollback").unwrap();
-    for write in waiting {
-        write.await.unwrap().unwrap();
-    }
-}

@@ -71,6 +71,22 @@ fn a_deleted_collection_is_immediately_gone_on_the_other_server() {
 }
 
 #[test]
+fn a_server_that_embeds_documents_of_a_collection_deleted_on_another_server_reports_no_error() {
+    let mut servers = Servers::start(2);
+    let [one, other] = servers.clients();
+    for _ in 0..10 {
+        create(&one, "news");
+        let text = |number| json!({"id": format!("d{number}"), "text": "Il pleut."});
+        let documents = json!({"documents": (0..500).map(text).collect::<Vec<_>>()});
+        assert_eq!(one.post("/v1/collections/news/documents?wait=stored", &documents).0, 200);
+        assert_eq!(other.try_delete("/v1/collections/news").unwrap().0, 204);
+    }
+    let log = servers.stop_and_read_log(0);
+    let errors: Vec<_> = log.iter().filter(|line| line.contains("\"ERROR\"")).collect();
+    assert_eq!(errors, [""; 0]);
+}
+
+#[test]
 fn writes_during_a_deletion_on_another_server_end_in_not_found() {
     let servers = Servers::start(2);
     let [one, other] = servers.clients();

@@ -96,6 +96,12 @@ impl Servers {
         data
     }
 
+    /// Stops the server at this position cleanly, and returns its log.
+    pub fn stop_and_read_log(&mut self, at: usize) -> Vec<String> {
+        let (server, _data) = self.running.remove(at);
+        server.stop_and_read_log()
+    }
+
     /// Stops the server at this position cleanly.
     pub fn stop(&mut self, at: usize) {
         let (server, _) = self.running.remove(at);

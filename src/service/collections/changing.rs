@@ -18,14 +18,14 @@ use crate::store::{DocumentStore, StoreError};
 
 impl CollectionHandle {
     /// Changes a collection durably and returns it. Creating a metadata index on a large collection takes a while. In the
-    /// meantime, its other writes wait. Unless only its indexes in a data directory change, requests that create, replace or
-    /// delete any collection wait as well.
+    /// meantime, its other writes wait. On a database server, requests that create, replace or delete any collection through
+    /// this server wait as well: a deletion would wait there for this change, which would wait here for the deletion.
     pub async fn change(&self, change: CollectionChange) -> Result<CollectionView, Error> {
         self.service.check_running()?;
         let state = Arc::clone(&self.service.state);
         let (has_indexes, rest) = (change.metadata_indexes.is_some(), without_indexes(&change));
         // On a database server, other servers learn of new indexes from the catalog.
-        let only_indexes = has_indexes && rest == CollectionChange::default() && self.open().server().is_none();
+        let only_indexes = has_indexes && rest == CollectionChange::default() && !self.open().is_shared();
         // Both are held until the end of the change, even if the caller goes away.
         let changing = loop {
             let collection = self.open();
@@ -35,9 +35,9 @@ impl CollectionHandle {
                 break changing;
             }
         };
-        let naming = match only_indexes {
-            true => None,
-            false => Some(Arc::clone(&state.names_lock).lock_owned().await),
+        let naming = match self.open().is_shared() {
+            true => Some(Arc::clone(&state.names_lock).lock_owned().await),
+            false => None,
         };
         let locks = Arc::new((changing, naming));
         let work = move |collection: &Arc<OpenCollection>| {
@@ -71,7 +71,7 @@ fn without_indexes(change: &CollectionChange) -> CollectionChange {
 }
 
 impl State {
-    /// The caller holds `names_lock`. Blocks.
+    /// The caller holds the collection's `changing`. Blocks.
     fn change(&self, collection: &Arc<OpenCollection>, change: &CollectionChange) -> Result<(), Error> {
         self.finish_change(collection)?;
         let update = |row: &Collection| -> Result<bool, Error> { Ok(self.catalog.update(row)?) };
@@ -138,6 +138,7 @@ impl State {
         let changed = store.sync().map_err(Error::from).and_then(|()| self.change_row(collection, &rest, update));
         let ended = match &changed {
             Ok(()) => store.finish_change(),
+            Err(_) if collection.is_deleted() => Ok(()),
             Err(_) => store.set_metadata_indexes_of_change(before, None),
         };
         if let Err(error) = ended {
@@ -147,8 +148,8 @@ impl State {
         changed
     }
 
-    /// Applies the rest of a change of which only the first part was stored. The caller holds `names_lock`, or the collection is
-    /// not listed yet. Blocks.
+    /// Applies the rest of a change of which only the first part was stored. The caller holds the collection's `changing`, or the
+    /// collection is not listed yet. Blocks.
     pub(in crate::service) fn finish_change(&self, collection: &Arc<OpenCollection>) -> Result<(), Error> {
         let Ok(embedded) = collection.embedded() else { return Ok(()) };
         let rest = match embedded.store.unfinished_change() {

@@ -121,11 +121,20 @@ impl Service {
 
     /// Deletes a collection and everything in it.
     ///
-    /// Deletes the catalog's row first. A crash after that leaves a folder without a row, which the next start removes.
+    /// Deletes the catalog's row first. A crash after that leaves a folder without a row, which the next start removes. Closing
+    /// a database that is locked or whose disk is slow takes long, so other collections can be created and deleted meanwhile.
     pub async fn delete_collection(&self, name: &CollectionName) -> Result<(), Error> {
         self.check_running()?;
         let name = name.clone();
-        self.state.with_names_locked(move |state| state.delete(&name)).await
+        let naming = Arc::clone(&self.state.names_lock).lock_owned().await;
+        // Runs to its end even if the caller goes away.
+        let deleting = self.state.run(move |state| {
+            let deleted = state.delete(&name);
+            drop(naming);
+            let (deleted, state) = (deleted?, Arc::clone(state));
+            Ok(tokio::task::spawn_blocking(move || state.remove_deleted(deleted)))
+        });
+        Ok(deleting.await?.await?)
     }
 }
 
@@ -227,11 +236,15 @@ impl State {
         Ok(None)
     }
 
-    fn delete(&self, name: &CollectionName) -> Result<(), Error> {
-        let unregistered =
-            self.change_catalog(CatalogPart::Names, || self.emergency_space.retry_on_full_disk(|| self.unregister(name)))?;
-        match unregistered {
+    fn delete(&self, name: &CollectionName) -> Result<CollectionEntry, Error> {
+        self.change_catalog(CatalogPart::Names, || self.emergency_space.retry_on_full_disk(|| self.unregister(name)))
+    }
+
+    /// Closes a collection that the catalog no longer has, and removes its folder. Blocks.
+    fn remove_deleted(&self, deleted: CollectionEntry) {
+        match deleted {
             CollectionEntry::Open(collection) => {
+                let name = &collection.row.name;
                 tracing::info!(collection = %name, id = %collection.row.id, "collection deleted");
                 if let Err(error) = collection.destroy() {
                     let (collection, error) = (name, with_causes(&error));
@@ -239,13 +252,12 @@ impl State {
                 }
             }
             CollectionEntry::Broken(broken) => {
-                tracing::info!(collection = %name, id = %broken.row.id, "deleted a damaged collection");
+                tracing::info!(collection = %broken.row.name, id = %broken.row.id, "deleted a damaged collection");
                 self.remove_broken_folder(&broken.row);
             }
         }
         // The collection is deleted even if the disk has no room for this.
         let _ = self.reserve_emergency_space();
-        Ok(())
     }
 
     /// Removes a collection from the catalog and returns it.

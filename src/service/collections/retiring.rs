@@ -5,13 +5,13 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use tokio::sync::watch;
+use tokio::sync::{OwnedMutexGuard, OwnedRwLockWriteGuard, watch};
 
-use crate::domain::with_causes;
+use crate::domain::{CollectionName, with_causes};
 use crate::service::blocking::blocking;
 use crate::service::lifecycle::STATEMENT_GRACE;
 use crate::service::open_collection::OpenCollection;
-use crate::service::state::State;
+use crate::service::state::{CollectionEntry, State};
 use crate::storage::Postgres;
 
 /// Pause between two checks whether a replaced collection is still in use here.
@@ -19,7 +19,58 @@ const USE_PAUSE: Duration = Duration::from_millis(200);
 /// Pause between two checks whether another server still uses it.
 const REMOVAL_PAUSE: Duration = Duration::from_secs(1);
 
+/// Held while collections are replaced: no write to them runs, and no collection is created or deleted.
+pub(in crate::service) type ReplacementLocks = (Vec<OwnedRwLockWriteGuard<()>>, OwnedMutexGuard<()>);
+
 impl State {
+    /// Waits until no write to these collections runs, and blocks new ones. Collections can be created and deleted until then,
+    /// because a write may wait long for a database that is locked or whose disk is slow. The collections must be sorted, so that
+    /// two callers do not wait for each other.
+    pub(in crate::service) async fn lock_for_replacement(&self, old: &[Arc<OpenCollection>]) -> ReplacementLocks {
+        loop {
+            let mut writes = Vec::with_capacity(old.len());
+            for collection in old {
+                writes.push(Arc::clone(&collection.writes).write_owned().await);
+            }
+            if let Ok(naming) = Arc::clone(&self.names_lock).try_lock_owned() {
+                return (writes, naming);
+            }
+            // A change of settings may hold it, and wait for its turn to write.
+            drop(writes);
+            drop(self.names_lock.lock().await);
+        }
+    }
+
+    /// The same for what has these names: returns it, sorted by name, and the locks.
+    pub(in crate::service) async fn lock_named_for_replacement(
+        &self,
+        names: &[CollectionName],
+    ) -> (Vec<CollectionEntry>, ReplacementLocks) {
+        let find = || -> Vec<CollectionEntry> {
+            let collections = self.collections.read();
+            let mut found: Vec<_> = names.iter().filter_map(|name| collections.get(name).cloned()).collect();
+            found.sort_by(|one, other| one.row().name.cmp(&other.row().name));
+            found
+        };
+        loop {
+            let found = find();
+            let open: Vec<_> = found.iter().filter_map(CollectionEntry::open).cloned().collect();
+            let locks = self.lock_for_replacement(&open).await;
+            // Others may have got these names in the meantime.
+            if find().iter().map(|entry| &entry.row().id).eq(found.iter().map(|entry| &entry.row().id)) {
+                return (found, locks);
+            }
+        }
+    }
+
+    /// Removes what a restore has replaced: a collection once it is no longer in use, a damaged one at once. Blocks.
+    pub(in crate::service) fn remove_replaced(&self, old: CollectionEntry) {
+        match old {
+            CollectionEntry::Open(old) => self.retire(old),
+            CollectionEntry::Broken(old) => self.remove_broken_folder(&old.row),
+        }
+    }
+
     /// Redirects writes from `old` to `next`, which replaced it. Removes `old` once it is no longer in use.
     pub(in crate::service) fn redirect_writes(&self, old: &Arc<OpenCollection>, next: &Arc<OpenCollection>) {
         if old.replacement.set(Arc::clone(next)).is_ok() {

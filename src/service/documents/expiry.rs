@@ -42,6 +42,9 @@ pub(crate) async fn run(state: Weak<State>, mut stop_announced: watch::Receiver<
                 Err(_) if collection.should_stop() => (),
                 Err(error) => {
                     paused.insert(collection.row.id.clone(), Instant::now() + FAILURE_PAUSE);
+                    if collection.failed_by_deletion(&error) {
+                        continue;
+                    }
                     let error = with_causes(&error);
                     tracing::warn!(collection = %collection.row.name, error, "cannot remove expired documents; trying again");
                 }

@@ -174,7 +174,7 @@ impl CollectionHandle {
                 break (collection, writes);
             }
         };
-        let slot = collection.write_slots.acquire(&collection.row.name).await?;
+        let slot = collection.write_slots.acquire(&collection.row.name, &state.write_threads).await?;
         Ok((collection, WriteGuards { _slot: slot, _writes: writes }))
     }
 }
@@ -239,7 +239,7 @@ impl Service {
         collection: &Arc<OpenCollection>,
         work: impl FnOnce(&OpenCollection) -> Result<(), Error> + Send + 'static,
     ) -> Result<(), Error> {
-        let thread = collection.write_slots.thread().await?;
+        let thread = collection.write_slots.thread(&self.state.write_threads).await;
         let indexing = move |collection: &Arc<OpenCollection>| {
             let _thread = thread;
             work(collection)

@@ -2,13 +2,12 @@
 
 use std::sync::Arc;
 
-use tokio::sync::OwnedSemaphorePermit;
-
 use super::folder::Folder;
 use super::kind::JobKind;
 use super::new_job::NewJob;
 use crate::domain::{CollectionId, Job, JobId, Metadata, RequestKey};
 use crate::service::error::Error;
+use crate::service::limits::shares::LimitShare;
 use crate::service::open_collection::OpenCollection;
 use crate::service::state::{Service, State};
 use crate::store::system_clock as now_ms;
@@ -16,7 +15,7 @@ use crate::store::{FOLLOWING_JOBS, StoreError};
 
 impl Service {
     /// Reserves a place for a new job. Refuses it if too many jobs wait, or if the data directory is gone.
-    pub(in crate::service) fn job_permit(&self) -> Result<OwnedSemaphorePermit, Error> {
+    pub(in crate::service) fn job_permit(&self) -> Result<LimitShare, Error> {
         self.state.check_directory_seen()?;
         self.state.jobs.permit()
     }
@@ -33,11 +32,7 @@ impl Service {
     }
 
     /// Accepts a job. It is durable when this returns.
-    pub(in crate::service) async fn submit_job<J: JobKind>(
-        &self,
-        permit: OwnedSemaphorePermit,
-        new: NewJob<J>,
-    ) -> Result<Job, Error> {
+    pub(in crate::service) async fn submit_job<J: JobKind>(&self, permit: LimitShare, new: NewJob<J>) -> Result<Job, Error> {
         self.submit(permit, new, None).await
     }
 
@@ -56,12 +51,7 @@ impl Service {
         self.submit(permit, prepared.await?, request).await
     }
 
-    async fn submit<J: JobKind>(
-        &self,
-        permit: OwnedSemaphorePermit,
-        new: NewJob<J>,
-        request: Option<RequestKey>,
-    ) -> Result<Job, Error> {
+    async fn submit<J: JobKind>(&self, permit: LimitShare, new: NewJob<J>, request: Option<RequestKey>) -> Result<Job, Error> {
         debug_assert_eq!(new.follows.is_some(), FOLLOWING_JOBS.contains(&J::TYPE), "{}", J::TYPE.name());
         let mut follows = new.follows.clone();
         let (mut job, mut folder) = new.into_job();

@@ -14,6 +14,7 @@ mod scheduler;
 mod steps;
 pub(super) mod stored;
 pub(super) mod takeover;
+mod turns;
 
 use std::collections::HashSet;
 use std::fs::File;
@@ -209,7 +210,7 @@ impl Service {
 
     /// Resumes a job that belongs to this server and is not running.
     fn resume(&self, job: &Job) -> Result<(), Error> {
-        let resumed = RunningJob::new(&self.state.at_checkpoint(job), self.job_permit().ok());
+        let resumed = RunningJob::new(&self.state.at_checkpoint(job), self.state.jobs.permit_of_earlier());
         if self.state.is_done(job) {
             return self.state.finish(&resumed, JobStatus::Succeeded, None);
         }

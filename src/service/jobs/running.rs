@@ -6,12 +6,15 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
-use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore, watch};
+use tokio::sync::{Notify, watch};
 use tokio::task::JoinHandle;
 
 use super::folder::Folder;
-use crate::domain::{CollectionName, Job, JobId, JobProgress, JobType, JobUnit, Metadata, with_causes};
+use super::turns::Turns;
+use crate::domain::{CollectionName, Job, JobId, JobProgress, JobType, JobUnit, Metadata, QuotaOwner, with_causes};
 use crate::service::error::Error;
+use crate::service::limits::budget::RequestMemory;
+use crate::service::limits::shares::{LimitExceeded, LimitShare, SharedLimit};
 
 /// How long a stopping server waits for its jobs.
 const STOP_MAX: Duration = Duration::from_secs(10);
@@ -21,9 +24,7 @@ const FOLDERS_KEPT: Duration = Duration::from_secs(3_600);
 
 /// Unfinished jobs.
 pub(crate) struct Jobs {
-    permits: Arc<Semaphore>,
-    /// Maximum number of unfinished jobs.
-    limit: usize,
+    bound: Arc<SharedLimit>,
     pub(super) running_max: usize,
     pub(super) lists: Mutex<Lists>,
 }
@@ -32,6 +33,7 @@ pub(crate) struct Jobs {
 #[derive(Default)]
 pub(super) struct Lists {
     pub(super) waiting: VecDeque<Arc<RunningJob>>,
+    turns: Turns,
     pub(super) running: BTreeMap<JobId, Arc<RunningJob>>,
     pub(super) tasks: Vec<JoinHandle<()>>,
     /// Jobs that were taken over from another server and are not resumed yet.
@@ -71,8 +73,10 @@ pub(crate) struct RunningJob {
     /// Whether it had begun before this server took it up.
     pub(super) had_begun: bool,
     pub(super) wake: Notify,
-    /// Counts the job toward the limit on jobs. A job resumed at start-up may have no permit.
-    permit: Mutex<Option<OwnedSemaphorePermit>>,
+    /// Whose job it is.
+    pub(super) owner: QuotaOwner,
+    /// Counts the job toward the limit on jobs.
+    permit: Mutex<Option<LimitShare>>,
 }
 
 /// A job's progress, as its task last published it.
@@ -89,13 +93,25 @@ pub(crate) struct Progress {
 impl Jobs {
     pub(crate) fn new(running_max: usize, queued_max: usize) -> Self {
         let running_max = running_max.max(1);
-        let limit = running_max.saturating_add(queued_max);
-        Self { permits: Arc::new(Semaphore::new(limit)), limit, running_max, lists: Mutex::default() }
+        let bound = SharedLimit::new("jobs_queued_max", running_max.saturating_add(queued_max) as u64);
+        Self { bound, running_max, lists: Mutex::default() }
     }
 
-    /// Takes a permit for a job that is about to be accepted.
-    pub(crate) fn permit(&self) -> Result<OwnedSemaphorePermit, Error> {
-        Arc::clone(&self.permits).try_acquire_owned().map_err(|_| Error::JobsWaiting { limit: self.limit })
+    pub(crate) fn bound(&self) -> Arc<SharedLimit> {
+        Arc::clone(&self.bound)
+    }
+
+    /// Takes a permit for a job that is about to be accepted. Charges it to the caller of the request that this task runs.
+    pub(crate) fn permit(&self) -> Result<LimitShare, Error> {
+        self.bound.acquire(RequestMemory::current().owner(), 1).map_err(|refusal| match refusal {
+            LimitExceeded::Full { limit, .. } => Error::JobsWaiting { limit },
+            LimitExceeded::Share { .. } => refusal.into(),
+        })
+    }
+
+    /// Takes a permit for a job that was accepted before this server took it up, from a caller that is no longer known.
+    pub(super) fn permit_of_earlier(&self) -> LimitShare {
+        self.bound.acquire_accepted(QuotaOwner::Earlier, 1)
     }
 
     /// Finds a job that is not finished.
@@ -200,13 +216,20 @@ impl Jobs {
 }
 
 impl Lists {
+    /// Removes and returns the job that runs next.
+    pub(super) fn take_next(&mut self) -> Option<Arc<RunningJob>> {
+        let owners: Vec<&QuotaOwner> = self.waiting.iter().map(|job| &job.owner).collect();
+        let next = self.turns.next(&owners)?;
+        self.waiting.remove(next)
+    }
+
     pub(super) fn find(&self, id: &JobId) -> Option<&Arc<RunningJob>> {
         self.running.get(id).or_else(|| self.waiting.iter().find(|job| job.id == *id))
     }
 }
 
 impl RunningJob {
-    pub(crate) fn new(job: &Job, permit: Option<OwnedSemaphorePermit>) -> Self {
+    pub(crate) fn new(job: &Job, permit: LimitShare) -> Self {
         let JobProgress { done, total, unit, .. } = job.progress;
         Self {
             id: job.id.clone(),
@@ -219,7 +242,8 @@ impl RunningJob {
             lost: AtomicBool::new(false),
             had_begun: job.started_at_ms.is_some(),
             wake: Notify::new(),
-            permit: Mutex::new(permit),
+            owner: permit.owner().clone(),
+            permit: Mutex::new(Some(permit)),
         }
     }
 

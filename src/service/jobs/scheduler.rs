@@ -1,4 +1,5 @@
-//! Runs jobs: a bounded number at a time, in the order in which they were accepted.
+//! Runs jobs: a bounded number at a time, those of one caller in the order in which they were accepted, and those of several
+//! callers in turn.
 //!
 //! A job is recorded in the catalog before it is queued. If the server stops or crashes, the job stays unfinished there, and
 //! the next start resumes it, or another server that shares the catalog does. The type of the job decides how much work is
@@ -8,14 +9,13 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
-use tokio::sync::OwnedSemaphorePermit;
-
 use super::context::{JobContext, JobError};
 use super::kind::{self, JobKind};
 use super::running::RunningJob;
 use super::with_kind;
 use crate::domain::{Code, ErrorClass, Job, JobFailure, JobStatus, Metadata};
 use crate::service::error::Error;
+use crate::service::limits::shares::LimitShare;
 use crate::service::state::State;
 use crate::store::StoreError;
 use crate::store::system_clock as now_ms;
@@ -25,8 +25,8 @@ const RETRY_PAUSE: Duration = Duration::from_secs(1);
 
 impl State {
     /// Queues a job that was just stored.
-    pub(crate) fn enqueue_new(self: &Arc<Self>, job: &Job, permit: OwnedSemaphorePermit) {
-        self.enqueue(Arc::new(RunningJob::new(job, Some(permit))));
+    pub(crate) fn enqueue_new(self: &Arc<Self>, job: &Job, permit: LimitShare) {
+        self.enqueue(Arc::new(RunningJob::new(job, permit)));
     }
 
     /// Queues a job unless it is queued already, and starts it if fewer than the maximum are running.
@@ -45,7 +45,7 @@ impl State {
         let mut lists = self.jobs.lists.lock();
         lists.tasks.retain(|task| !task.is_finished());
         while !lists.stopped && lists.running.len() < self.jobs.running_max {
-            let Some(job) = lists.waiting.pop_front() else { return };
+            let Some(job) = lists.take_next() else { return };
             lists.running.insert(job.id.clone(), Arc::clone(&job));
             let context = JobContext { state: Arc::downgrade(self), job, recorded: Arc::default() };
             lists.tasks.push(self.runtime.spawn(run(context)));

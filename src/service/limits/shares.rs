@@ -73,6 +73,12 @@ impl SharedLimit {
         Ok(held)
     }
 
+    /// Takes what was accepted before, even if that is more than the limit.
+    pub fn acquire_accepted(self: &Arc<Self>, owner: QuotaOwner, amount: u64) -> LimitShare {
+        self.used.lock().add(&owner, amount);
+        LimitShare { bound: Arc::clone(self), owner, amount }
+    }
+
     /// Returns how much more an owner that holds `held` may take.
     fn available(&self, used: &Used, held: u64) -> u64 {
         let free = self.limit.saturating_sub(used.all);

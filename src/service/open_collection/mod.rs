@@ -22,7 +22,7 @@ use std::sync::{Arc, OnceLock, Weak};
 use std::time::{Duration, Instant};
 
 use parking_lot::{Mutex, RwLock};
-use tokio::sync::Notify;
+use tokio::sync::{Notify, Semaphore};
 use tokio::task::JoinHandle;
 
 use super::error::Error;
@@ -41,6 +41,11 @@ const CHANGES_PER_READ: usize = 1_024;
 /// A large index is only saved again after one in this many of its passages has changed. Otherwise saving would take most of
 /// the time.
 const SAVE_FRACTION: u64 = 5;
+/// Number of a collection's searches that run at once even if those of others take all other threads.
+const FIRST_SEARCHES: usize = 2;
+/// Maximum number of threads that a collection blocks outside of the pools. It has fewer connections to read from, and if its
+/// reads are slow, those of other collections still find threads.
+const THREADS_MAX: usize = 32;
 /// Pause after a failed save, because another attempt would fill a disk that may already be full.
 const SAVE_RETRY_PAUSE: Duration = Duration::from_secs(60);
 /// How long a statement on a deleted collection may still run. A replaced one is removed only when nothing runs on it.
@@ -72,6 +77,10 @@ pub(crate) struct OpenCollection {
     /// Wakes the maintenance after a change of the index, or to stop.
     pub(crate) changed: Notify,
     pub(crate) write_slots: WriteSlots,
+    /// Has a permit for each further search that does not wait until searches of other collections end.
+    pub(crate) first_searches: Arc<Semaphore>,
+    /// Bounds the threads that its other work blocks.
+    threads: Arc<Semaphore>,
     /// Locked for reading during a write, and for writing while the collection is replaced, so that no write is lost between
     /// the two collections.
     pub(crate) writes: Arc<tokio::sync::RwLock<()>>,
@@ -150,6 +159,9 @@ impl OpenCollection {
         let is_shared = matches!(engine, Engine::Server(_));
         Self {
             current: RwLock::new(row.clone()),
+            write_slots: WriteSlots::new(row.id.clone(), limits.write_queue_max),
+            first_searches: Arc::new(Semaphore::new(FIRST_SEARCHES)),
+            threads: Arc::new(Semaphore::new(THREADS_MAX)),
             row,
             folder,
             lock: None,
@@ -159,7 +171,6 @@ impl OpenCollection {
             identity,
             wake: Notify::new(),
             changed: Notify::new(),
-            write_slots: WriteSlots::new(limits.write_queue_max),
             writes: Arc::default(),
             changing: Arc::default(),
             restored_over: AtomicBool::new(false),

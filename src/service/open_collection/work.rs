@@ -50,7 +50,14 @@ impl OpenCollection {
         let work = move || work(&shared).map_err(|error| shared.report_damage(error));
         let result = match pool {
             Some(pool) => pool.run(work).await,
-            None => blocking(work).await,
+            None => {
+                let thread = Arc::clone(&self.threads).acquire_owned().await.map_err(|_| Error::Stopping)?;
+                let working = move || {
+                    let _thread = thread;
+                    work()
+                };
+                blocking(working).await
+            }
         };
         match &result {
             Err(error) if self.failed_by_deletion(error) => Err(self.not_found()),
@@ -64,5 +71,49 @@ impl OpenCollection {
         let _writes = self.writes.blocking_read();
         self.check_not_restored_over()?;
         self.with_store(|store| if self.replacement.get().is_some() { Err(StoreError::Replaced) } else { write(store) })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::mpsc;
+    use std::time::Duration;
+
+    use super::*;
+    use crate::domain::{CollectionName, Limits, NewCollection};
+    use crate::embed::Embedder;
+    use crate::service::state::{Parts, Service};
+
+    #[tokio::test(flavor = "multi_thread")]
+    async fn slow_reads_of_a_collection_leave_threads_to_others() {
+        let folder = tempfile::tempdir().unwrap();
+        let (data_dir, embedder) = (folder.path().to_owned(), Embedder::fake(64));
+        let service = Service::open(Parts { data_dir, embedder, limits: Limits::default(), power_safe: false }).unwrap();
+        let mut collections = Vec::new();
+        for name in ["slow", "other"].map(|name| CollectionName::parse(name).unwrap()) {
+            service.create_collection(NewCollection::new(name.clone()), None).await.unwrap();
+            collections.push(service.state.collection(&name).unwrap());
+        }
+        let (end, ended) = mpsc::channel::<()>();
+        let ended = Arc::new(parking_lot::Mutex::new(ended));
+        let mut slow = Vec::new();
+        // More than the runtime has threads.
+        for _ in 0..600 {
+            let (collection, ended) = (Arc::clone(&collections[0]), Arc::clone(&ended));
+            let read = move |_: &Arc<OpenCollection>| {
+                let _ = ended.lock().recv();
+                Ok(())
+            };
+            // Unconstrained, because the runtime would end the first poll of most of them early.
+            let mut reading = Box::pin(tokio::task::unconstrained(async move { collection.run(read).await }));
+            assert!(futures::poll!(&mut reading).is_pending());
+            slow.push(reading);
+        }
+        let read = collections[1].run(|collection| Ok(collection.store.counts()?.documents));
+        assert_eq!(tokio::time::timeout(Duration::from_secs(10), read).await.expect("it does not wait").unwrap(), 0);
+        drop(end);
+        for read in slow {
+            read.await.unwrap();
+        }
     }
 }

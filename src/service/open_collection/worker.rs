@@ -67,15 +67,19 @@ impl Worker {
                     failures = 0;
                     self.pause(ADOPTION_PAUSE).await;
                 }
+                // This server has not learned of the deletion yet.
+                Err(error) if self.collection.failed_by_deletion(&error) => self.pause(RETRY_PAUSE).await,
                 Err(error) => {
                     if !matches!(&error, Error::Embed(error) if is_transient(error)) {
+                        // In a deadlock, the database server ends one statement, which succeeds when it is repeated.
+                        let is_deadlock = matches!(error, Error::Store(StoreError::Interrupted { .. }));
                         let collection = Arc::clone(&self.collection);
                         let reported = blocking(move || Ok(collection.report_damage(error))).await;
                         let error = reported.unwrap_or_else(|failed| failed);
                         let error = with_causes(&error);
                         failures += 1;
                         // A permanent failure must not fill the disk with log lines.
-                        if failures.is_power_of_two() {
+                        if failures.is_power_of_two() && !(is_deadlock && failures == 1) {
                             let collection = &self.collection.row.name;
                             tracing::error!(%collection, failures, error, "background embedding failed; trying again");
                         }

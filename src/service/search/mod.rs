@@ -97,8 +97,11 @@ impl CollectionHandle {
             let budget = Arc::clone(&budget);
             let embedder = state.embedder.clone();
             async move {
+                let first = Arc::clone(&collection.first_searches).try_acquire_owned().ok();
+                let pool = if first.is_some() { &state.first_search_pool } else { &state.search_pool };
                 // It runs to its end, even if its caller is gone.
-                let searching = collection.read_on(Some(&state.search_pool), move |collection| {
+                let searching = collection.read_on(Some(pool), move |collection| {
+                    let _first = first;
                     search_open(collection, &request, (query, embedded), &embedder, &budget)
                 });
                 let mut results = searching.await.map_err(|error| in_batch(index, error))?;
@@ -193,8 +196,8 @@ mod tests {
     use crate::service::lifecycle::SEARCHES_MAX;
     use crate::service::{Parts, Service};
 
-    #[tokio::test(flavor = "multi_thread")]
-    async fn a_search_waits_while_as_many_as_permitted_are_running() {
+    /// Searches while as many as permitted are running. Returns whether the search ended meanwhile.
+    async fn ends_while_others_run(first: bool) -> bool {
         let data = tempfile::tempdir().unwrap();
         let (data_dir, embedder) = (data.path().to_owned(), Embedder::fake(64));
         let service = Service::open(Parts { data_dir, embedder, limits: Default::default(), power_safe: false }).unwrap();
@@ -216,10 +219,27 @@ mod tests {
             tokio::time::sleep(Duration::from_millis(5)).await;
         }
         let collection = service.collection(&name).unwrap();
+        let _earlier = (!first).then(|| collection.open().first_searches.clone().try_acquire_many_owned(2).unwrap());
         let mut search =
             tokio::spawn(async move { collection.search(SearchRequest::new(SearchTarget::Text("rain".to_owned()), 1)).await });
-        assert!(tokio::time::timeout(Duration::from_millis(300), &mut search).await.is_err());
+        let pause = if first { Duration::from_secs(10) } else { Duration::from_millis(300) };
+        let ended = tokio::time::timeout(pause, &mut search).await;
         drop(closed);
-        assert_eq!(search.await.unwrap().unwrap().hits.len(), 0);
+        let (ended, found) = match ended {
+            Ok(found) => (true, found),
+            Err(_) => (false, search.await),
+        };
+        assert_eq!(found.unwrap().unwrap().hits.len(), 0);
+        ended
+    }
+
+    #[tokio::test(flavor = "multi_thread")]
+    async fn a_search_waits_while_as_many_as_permitted_are_running() {
+        assert!(!ends_while_others_run(false).await);
+    }
+
+    #[tokio::test(flavor = "multi_thread")]
+    async fn the_first_searches_of_a_collection_do_not_wait_for_those_of_others() {
+        assert!(ends_while_others_run(true).await);
     }
 }

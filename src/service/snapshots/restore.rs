@@ -235,9 +235,16 @@ async fn install_all(context: &JobContext, state: &Arc<State>, restore: &Restore
             return Err(error);
         }
     }
-    let restore = restore.clone();
-    let replaced = state.with_names_locked(move |state| {
-        state.check_running().and_then(|()| swap_in(state, &opened, &restore)).inspect_err(|_| close(&opened))
+    let names: Vec<CollectionName> = opened.iter().map(|new| new.row.name.clone()).collect();
+    let (restore, (entries, locks)) = (restore.clone(), state.lock_named_for_replacement(&names).await);
+    let replaced = state.run(move |state| {
+        let replaced = state.check_running().and_then(|()| swap_in(state, &opened, &entries, &restore));
+        drop(locks);
+        match replaced {
+            Ok(()) => entries.into_iter().for_each(|old| state.remove_replaced(old)),
+            Err(_) => close(&opened),
+        }
+        replaced
     });
     Ok(replaced.await?)
 }
@@ -262,21 +269,14 @@ pub(crate) async fn build_index(context: &JobContext, collection: Arc<OpenCollec
     }
 }
 
-/// Swaps in the new collections with their aliases and classifiers. Removes the collections that had their names, even damaged
-/// ones, once they are no longer in use. Blocks.
-fn swap_in(state: &State, opened: &[Arc<OpenCollection>], restore: &Restore) -> Result<(), Error> {
-    let entries = {
-        let collections = state.collections.read();
-        let limit = state.limits.collections_max;
-        let entries: Vec<CollectionEntry> = opened.iter().filter_map(|new| collections.get(&new.row.name).cloned()).collect();
-        if collections.len() + opened.len() - entries.len() > limit {
-            return Err(Error::TooManyCollections { limit });
-        }
-        entries
-    };
+/// Swaps in the new collections with their aliases and classifiers, in place of the collections that had their names, even
+/// damaged ones. Writes to those wait, and continue with what is restored. Blocks.
+fn swap_in(state: &State, opened: &[Arc<OpenCollection>], entries: &[CollectionEntry], restore: &Restore) -> Result<(), Error> {
+    let limit = state.limits.collections_max;
+    if state.collections.read().len() + opened.len() - entries.len() > limit {
+        return Err(Error::TooManyCollections { limit });
+    }
     let old: Vec<_> = entries.iter().filter_map(CollectionEntry::open).collect();
-    // Writes wait, then continue with what is restored.
-    let writes: Vec<_> = old.iter().map(|old| old.writes.blocking_write()).collect();
     let replaced: Vec<Collection> = entries.iter().map(|collection| collection.row().clone()).collect();
     if let Some(replaced) = replaced.first().filter(|_| !restore.plan.replace) {
         return Err(Error::CollectionExists { name: replaced.name.clone() });
@@ -288,20 +288,14 @@ fn swap_in(state: &State, opened: &[Arc<OpenCollection>], restore: &Restore) -> 
         orphaned::with_garbage_marks(&folders, || restore.change(state, replaced.clone(), new.clone()))?;
         state.aliases.write().extend(restore.aliases.iter().map(|alias| (alias.name.clone(), alias.collection.clone())));
         state.collections.write().extend(opened.iter().map(|new| (new.row.name.clone(), CollectionEntry::Open(Arc::clone(new)))));
+        // Before another change of the catalog, which must find the row of the new collection.
+        old.iter().for_each(|old| old.mark_restored_over());
         Ok(())
     })?;
     opened.iter().for_each(|new| orphaned::unmark(&new.folder));
     for new in opened {
         tracing::info!(collection = %new.row.name, id = %new.row.id, "collection restored");
         state.start_worker(new);
-    }
-    old.iter().for_each(|old| old.mark_restored_over());
-    drop(writes);
-    for entry in entries {
-        match entry {
-            CollectionEntry::Open(old) => state.retire(old),
-            CollectionEntry::Broken(old) => state.remove_broken_folder(&old.row),
-        }
     }
     Ok(())
 }

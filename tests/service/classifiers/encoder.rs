@@ -17,7 +17,7 @@ const QUEUE_TEXTS: usize = 8;
 async fn open_narrow(folder: &std::path::Path) -> Running {
     let fake = FakeOptions { queue_texts_max: QUEUE_TEXTS, ..FakeOptions::of(64) };
     let limits = Limits { embed_queue_texts_max: QUEUE_TEXTS, ..Limits::default() };
-    open_with(folder, Setting { fake, limits }).await
+    open_with(folder, Setting { fake, limits, ..Setting::default() }).await
 }
 
 impl Running {

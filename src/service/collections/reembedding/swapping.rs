@@ -30,9 +30,8 @@ pub(super) async fn swap(
     copying: &mut CollectionCopier<'_>,
     seen: Sequence,
 ) -> Result<(), JobError> {
-    let names_lock = Arc::clone(&context.state()?.names_lock).lock_owned().await;
     // From here on, no new write to the old collection can begin.
-    let writes = Arc::clone(&pair.old.writes).write_owned().await;
+    let locks = context.state()?.lock_for_replacement(std::slice::from_ref(&pair.old)).await;
     let old = Arc::clone(&pair.old);
     let blocked = blocking(move || Ok(old.server().map(Postgres::block_writes).transpose()?)).await?;
     copying.copy_changes(seen).await?;
@@ -42,13 +41,13 @@ pub(super) async fn swap(
     }
     if !copying.is_equal().await? {
         // The check may take long, so writes continue.
-        drop((names_lock, writes, blocked));
+        drop((locks, blocked));
         return Err(different_counts(context, pair.old).await?.into());
     }
     context.check()?;
     let (state, plan, job) = (context.state()?, plan.clone(), context.job.id.clone());
     Ok(blocking(move || {
-        let _waiting = (names_lock, writes);
+        let _waiting = locks;
         plan.activate_replacement(&state, &job, &pair, blocked)
     })
     .await?)
