@@ -1,20 +1,16 @@
 //! The lexicon: everyday words of all languages by meaning, written for this project. Parallel text teaches a translation table
 //! what laws, news and subtitles talk about; it hardly has faucets, screwdrivers and rashes, nor that trash is garbage.
 //!
-//! Each line of a file in `lexicon/` is a concept: `en=garbage,trash;de=Müll,Abfall;…`, the words of a language as dictionaries
-//! list them. `CONTRIBUTING.md` has the rules for new lines.
+//! Each line of a text file in `lexicon/` is a concept: `en=garbage,trash;de=Müll,Abfall;…`, the words of a language as
+//! dictionaries list them. `CONTRIBUTING.md` has the rules for new lines. Finding the words of 300,000 entries takes longer than
+//! loading the model, so the program contains their numbers instead of the text: `lexicon/words.bin` has, in little-endian
+//! uint32, for each concept the number of its words, then for each of them the number of the word in the lower
+//! `WORD_KEY_BITS` bits and into how many words its entry is divided in the others.
 
-use super::plain_words::{plain_words, word_key};
+use crate::domain::WORD_KEY_BITS;
 
-/// The files, by topic.
-const FILES: [&str; 6] = [
-    include_str!("lexicon/general.txt"),
-    include_str!("lexicon/health.txt"),
-    include_str!("lexicon/home.txt"),
-    include_str!("lexicon/tech.txt"),
-    include_str!("lexicon/travel.txt"),
-    include_str!("lexicon/work.txt"),
-];
+/// The numbers of the words of all concepts.
+const WORDS: &[u8] = include_bytes!("lexicon/words.bin");
 
 /// A word of a concept.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -25,52 +21,90 @@ pub struct LexiconWord {
     pub share: f32,
 }
 
-/// Returns the words of each concept. A word that several languages spell alike is listed for each of them. Entries that are
-/// several words are left out.
+/// Returns the words of each concept. A word that several languages spell alike is listed for each of them.
 pub fn concepts() -> Vec<Vec<LexiconWord>> {
-    FILES.iter().flat_map(|file| file.lines()).map(concept).collect()
+    let mut numbers = WORDS.as_chunks::<4>().0.iter().map(|four| u32::from_le_bytes(*four));
+    let mut concepts = Vec::new();
+    while let Some(count) = numbers.next() {
+        concepts.push(numbers.by_ref().take(count as usize).map(unpack).collect());
+    }
+    concepts
 }
 
-fn concept(line: &str) -> Vec<LexiconWord> {
-    entries(line).flat_map(|(_, entry)| words(entry)).collect()
-}
-
-/// Returns the entries of a concept with the codes of their languages.
-fn entries(line: &str) -> impl Iterator<Item = (&str, &str)> {
-    let languages = line.split(';').filter_map(|cell| cell.split_once('='));
-    languages.flat_map(|(language, entries)| entries.split(',').map(move |entry| (language, entry)))
-}
-
-fn words(entry: &str) -> Vec<LexiconWord> {
-    let words = plain_words(entry);
-    let is_whole = words.len() == 1 || is_korean_word(entry);
-    let share = 1.0 / words.len() as f32;
-    words.iter().filter(|_| is_whole).map(|word| LexiconWord { key: word_key(word), share }).collect()
-}
-
-fn is_korean_word(entry: &str) -> bool {
-    entry.chars().all(|c| matches!(c, '\u{ac00}'..='\u{d7a3}'))
+fn unpack(word: u32) -> LexiconWord {
+    LexiconWord { key: word & ((1 << WORD_KEY_BITS) - 1), share: 1.0 / (word >> WORD_KEY_BITS) as f32 }
 }
 
 #[cfg(test)]
 mod tests {
     use std::collections::HashSet;
+    use std::fs;
 
     use regex::Regex;
     use unicode_normalization::is_nfc;
 
     use super::*;
     use crate::domain::Language;
+    use crate::text::plain_words::{plain_words, word_key};
+
+    const FOLDER: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/src/text/lexicon");
+    const FILES: [&str; 6] = [
+        include_str!("lexicon/general.txt"),
+        include_str!("lexicon/health.txt"),
+        include_str!("lexicon/home.txt"),
+        include_str!("lexicon/tech.txt"),
+        include_str!("lexicon/travel.txt"),
+        include_str!("lexicon/work.txt"),
+    ];
 
     fn lines() -> impl Iterator<Item = &'static str> {
         FILES.iter().flat_map(|file| file.lines())
     }
 
+    /// Returns the entries of a concept with the codes of their languages.
+    fn entries(line: &str) -> impl Iterator<Item = (&str, &str)> {
+        let languages = line.split(';').filter_map(|cell| cell.split_once('='));
+        languages.flat_map(|(language, entries)| entries.split(',').map(move |entry| (language, entry)))
+    }
+
+    /// Returns the packed words of a concept. Entries that are several words are left out, except Korean ones, whose pairs of
+    /// neighboring characters count as words.
+    fn packed(line: &str) -> Vec<u32> {
+        let mut packed = Vec::new();
+        for (language, entry) in entries(line) {
+            let words = plain_words(entry);
+            if words.len() == 1 || language == "ko" && !entry.contains(' ') {
+                let parts = (words.len() as u32) << WORD_KEY_BITS;
+                packed.extend(words.iter().map(|word| parts | word_key(word)));
+            }
+        }
+        packed
+    }
+
+    #[test]
+    fn the_program_contains_the_words_of_the_text() {
+        let concepts = lines().map(packed);
+        let numbers = concepts.flat_map(|words| std::iter::once(words.len() as u32).chain(words).collect::<Vec<_>>());
+        let bytes: Vec<u8> = numbers.flat_map(u32::to_le_bytes).collect();
+        if std::env::var_os("DRAGOMAN_BLESS").is_some() {
+            fs::write(format!("{FOLDER}/words.bin"), &bytes).unwrap();
+            return;
+        }
+        assert!(bytes == WORDS, "words.bin is older than the text: DRAGOMAN_BLESS=1 cargo test --lib lexicon");
+        assert_eq!(super::concepts().len(), lines().count());
+    }
+
+    #[test]
+    fn each_text_file_of_the_folder_is_read() {
+        let files = fs::read_dir(FOLDER).unwrap().map(|file| file.unwrap().file_name().into_string().unwrap());
+        assert_eq!(files.filter(|name| name.ends_with(".txt")).count(), FILES.len());
+    }
+
     #[test]
     fn a_concept_has_the_words_of_all_languages() {
-        let words = concept("en=washing machine,washer;de=Waschmaschine;ko=세탁기");
+        let words = packed("en=washing machine,washer;de=Waschmaschine;ko=세탁기").into_iter().map(unpack);
         let expect = [("washer", 1.0), ("waschmaschine", 1.0), ("세탁", 0.5), ("탁기", 0.5)];
-        assert_eq!(words, expect.map(|(word, share)| LexiconWord { key: word_key(word), share }));
+        assert!(words.eq(expect.map(|(word, share)| LexiconWord { key: word_key(word), share })));
     }
 
     #[test]
