@@ -100,6 +100,6 @@ pub use similarity::{PairSimilarity, SimilarityMatrix};
 pub use snapshot::{RestoreRequest, Snapshot, SnapshotClassifier, SnapshotCollection, SnapshotId};
 pub use sound::{SOUND_SYMBOLS_MAX, Script, Sound, SoundSymbol};
 pub use terms::{
-    CountedWord, LiteralPart, PassageTerms, QueryTerm, QueryTerms, QueryWord, SearchCondition, TermPhrase, WORD_COUNT_BITS,
-    WORD_COUNT_MAX, WORD_KEY_BITS, Word, WordCounts,
+    ConceptWord, CountedWord, LiteralPart, PassageTerms, QueryTerm, QueryTerms, QueryWord, SearchCondition, TermPhrase,
+    WORD_COUNT_BITS, WORD_COUNT_MAX, WORD_KEY_BITS, Word, WordCounts,
 };

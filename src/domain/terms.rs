@@ -281,6 +281,15 @@ impl QueryTerms {
     }
 }
 
+/// A word of a concept: a meaning with its words in all languages.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct ConceptWord {
+    /// The number of the word (`text::plain_words::word_key`).
+    pub key: u32,
+    /// What share of a dictionary's entry it is: 1, or less if an entry counts as several words.
+    pub share: f32,
+}
+
 #[cfg(test)]
 mod tests {
     use super::super::sound::{Script, SoundSymbol};

@@ -269,9 +269,10 @@ impl Embedder {
         self.parts.translations.as_ref()
     }
 
-    /// Whether the model's translations have a word, by its number. Without translations, no word is known.
+    /// Whether the model's translations have a word, by its number. Without translations, no word is known. The lexicon does not
+    /// count: which words are divided into parts, and so the stored words, do not depend on it.
     pub fn knows(&self, word: u32) -> bool {
-        self.translations().is_some_and(|translations| translations.has(word))
+        self.translations().is_some_and(|translations| translations.has_learned(word))
     }
 
     /// Returns the terms of a passage for searches by words. `language` is its language, if known.

@@ -3,7 +3,7 @@
 use rustc_hash::FxHashMap;
 
 use super::translations::{Sense, Translations};
-use crate::text::lexicon::LexiconWord;
+use crate::domain::ConceptWord;
 
 /// The probability that a word with one concept of the lexicon has it. Two such words mean the same with the square of this.
 /// `training/README.md` shows how it was chosen.
@@ -13,7 +13,7 @@ impl Translations {
     /// Adds concepts. Their words keep the senses that they have, because a dictionary lists only the main ones; a word with
     /// several new concepts has them in equal parts.
     #[must_use]
-    pub fn with_concepts(&self, concepts: &[Vec<LexiconWord>]) -> Self {
+    pub fn with_concepts(&self, concepts: &[Vec<ConceptWord>]) -> Self {
         let mut added: FxHashMap<u32, Vec<(u32, f32)>> = FxHashMap::default();
         for (concept, words) in (self.concepts_end()..).zip(concepts) {
             for word in words {
@@ -50,8 +50,8 @@ mod tests {
         Translations::new(vec![(TRASH, vec![Sense::new(3, 1.0)]), (40, vec![Sense::new(4, 0.5)])])
     }
 
-    fn word(key: u32) -> LexiconWord {
-        LexiconWord { key, share: 1.0 }
+    fn word(key: u32) -> ConceptWord {
+        ConceptWord { key, share: 1.0 }
     }
 
     fn senses_of(table: &Translations, word: u32) -> Vec<(u32, f32)> {
@@ -74,6 +74,8 @@ mod tests {
         assert_senses(&table, MUELL, &[(5, IN_LEXICON)]);
         assert_senses(&table, 40, &[(4, 0.5)]);
         assert_eq!(table.len(), 4);
+        assert!(table.is_of_lexicon(5) && !table.is_of_lexicon(4));
+        assert!(table.has_learned(TRASH) && !table.has_learned(GARBAGE) && table.has(GARBAGE));
     }
 
     #[test]
@@ -84,8 +86,14 @@ mod tests {
 
     #[test]
     fn a_part_of_an_entry_has_its_share() {
-        let table = table().with_concepts(&[vec![LexiconWord { key: MUELL, share: 0.5 }]]);
+        let table = table().with_concepts(&[vec![ConceptWord { key: MUELL, share: 0.5 }]]);
         assert_senses(&table, MUELL, &[(5, IN_LEXICON / 2.0)]);
+    }
+
+    #[test]
+    fn the_lexicon_does_not_change_the_vocabulary_by_which_words_are_stored() {
+        let table = table();
+        assert_eq!(table.with_concepts(&[vec![word(TRASH), word(GARBAGE), word(MUELL)]]).vocabulary(), table.vocabulary());
     }
 
     #[test]

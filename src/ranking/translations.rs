@@ -80,6 +80,8 @@ pub struct Translations {
     /// Where the senses of each word begin, and where the last ones end.
     starts: Vec<u32>,
     senses: Vec<Sense>,
+    /// Where the concepts that a lexicon added begin.
+    lexicon: u32,
 }
 
 impl Translations {
@@ -109,7 +111,8 @@ impl Translations {
             let (index, bit) = filter_bit(*word);
             filter[index] |= bit;
         }
-        Self { words, buckets, filter, starts, senses }
+        let lexicon = concepts_end(&senses);
+        Self { words, buckets, filter, starts, senses, lexicon }
     }
 
     /// Returns the concepts of a word. An unknown word has none.
@@ -125,12 +128,12 @@ impl Translations {
         &self.senses[self.starts[index] as usize..self.starts[index + 1] as usize]
     }
 
-    /// Returns the number after that of its last concept.
+    /// Returns the number of the next concept to add.
     pub(super) fn concepts_end(&self) -> u32 {
-        self.senses.iter().map(|sense| sense.concept() + 1).max().unwrap_or_default()
+        concepts_end(&self.senses)
     }
 
-    /// Adds senses to those of words, which are in ascending order.
+    /// Adds senses of a lexicon's concepts to those of words, which are in ascending order.
     pub(super) fn with_senses(&self, added: &[(u32, Vec<Sense>)]) -> Self {
         let (mut words, mut starts) = (Vec::with_capacity(self.len() + added.len()), vec![0]);
         let mut senses = Vec::with_capacity(self.senses.len() + added.len());
@@ -148,7 +151,12 @@ impl Translations {
             push(*word, [&self.senses[range[0] as usize..range[1] as usize], more]);
         }
         added.for_each(|(new, of_new)| push(*new, [of_new, &[]]));
-        Self::of(words, starts, senses)
+        Self { lexicon: self.lexicon, ..Self::of(words, starts, senses) }
+    }
+
+    /// Whether a concept is one of the lexicon.
+    pub fn is_of_lexicon(&self, concept: u32) -> bool {
+        concept >= self.lexicon
     }
 
     /// Whether it has a word.
@@ -156,10 +164,21 @@ impl Translations {
         !self.senses(word).is_empty()
     }
 
-    /// Returns a checksum of its words: CRC-32 of their numbers in order.
+    /// Whether it has a word without the lexicon.
+    pub fn has_learned(&self, word: u32) -> bool {
+        self.is_learned(self.senses(word))
+    }
+
+    /// Whether senses begin with one that no lexicon added.
+    fn is_learned(&self, senses: &[Sense]) -> bool {
+        senses.first().is_some_and(|sense| !self.is_of_lexicon(sense.concept()))
+    }
+
+    /// Returns a checksum of its words without those of the lexicon: CRC-32 of their numbers in order.
     pub fn vocabulary(&self) -> u32 {
         let mut hasher = crc32fast::Hasher::new();
-        self.words.iter().for_each(|word| hasher.update(&word.to_le_bytes()));
+        let words = self.words.iter().zip(&self.starts).filter(|(_, start)| self.is_learned(&self.senses[**start as usize..]));
+        words.for_each(|(word, _)| hasher.update(&word.to_le_bytes()));
         hasher.finalize()
     }
 
@@ -226,6 +245,11 @@ impl Translations {
         ];
         safetensors::serialize(tensors, None).map_err(|error| error.to_string())
     }
+}
+
+/// Returns the number after that of the last concept.
+fn concepts_end(senses: &[Sense]) -> u32 {
+    senses.iter().map(|sense| sense.concept() + 1).max().unwrap_or_default()
 }
 
 fn bucket(word: u32) -> usize {

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use super::*;
 use crate::domain::SoundSymbol::{A, K, M, N, R};
-use crate::domain::{Script, Sound, SoundSymbol, TokenSet};
+use crate::domain::{ConceptWord, Script, Sound, SoundSymbol, TokenSet};
 use crate::ranking::translations::Sense;
 use crate::ranking::{TokenIndex, TokenScorer, TokenTable};
 
@@ -235,6 +235,28 @@ fn the_score_follows_the_formula() {
     let got = index.score(&scores, PassageId(0));
     assert!((got - expect).abs() < 1e-5, "{got}, expected {expect}");
     assert_eq!(index.score(&scores, PassageId(1)), 0.0);
+}
+
+#[test]
+fn a_word_that_the_lexicon_has_too_is_not_less_rare() {
+    let words = [BOAT, SHIP].map(|key| ConceptWord { key, share: 1.0 });
+    let index_with = |table: &Translations| {
+        let mut index = WordIndex::default();
+        let passages: [&[u32]; 3] = [&[BOAT, 1], &[SHIP, 2], &[3, 4]];
+        (0..).zip(passages).for_each(|(passage, words)| {
+            index.insert(PassageId(passage), &WordCounts::from_words(words.iter().copied()), table);
+        });
+        index
+    };
+    let score = |table: &Translations| {
+        let index = index_with(table);
+        index.score(&index.scores(&question(&[BOAT]), None, table), PassageId(0))
+    };
+    let once = translations();
+    let same = once.with_concepts(&[vec![words[0]]]);
+    assert_eq!(score(&same), score(&once), "the table finds as many passages");
+    let more = once.with_concepts(&[words.into(), words.into()]);
+    assert!(score(&more) < score(&once), "the lexicon finds more passages");
 }
 
 #[test]

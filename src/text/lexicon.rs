@@ -7,22 +7,13 @@
 //! uint32, for each concept the number of its words, then for each of them the number of the word in the lower
 //! `WORD_KEY_BITS` bits and into how many words its entry is divided in the others.
 
-use crate::domain::WORD_KEY_BITS;
+use crate::domain::{ConceptWord, WORD_KEY_BITS};
 
 /// The numbers of the words of all concepts.
 const WORDS: &[u8] = include_bytes!("lexicon/words.bin");
 
-/// A word of a concept.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub struct LexiconWord {
-    /// The number of the word (`plain_words::word_key`).
-    pub key: u32,
-    /// What share of an entry it is. A Korean entry counts as several words, its pairs of neighboring characters.
-    pub share: f32,
-}
-
 /// Returns the words of each concept. A word that several languages spell alike is listed for each of them.
-pub fn concepts() -> Vec<Vec<LexiconWord>> {
+pub fn concepts() -> Vec<Vec<ConceptWord>> {
     let mut numbers = WORDS.as_chunks::<4>().0.iter().map(|four| u32::from_le_bytes(*four));
     let mut concepts = Vec::new();
     while let Some(count) = numbers.next() {
@@ -31,8 +22,8 @@ pub fn concepts() -> Vec<Vec<LexiconWord>> {
     concepts
 }
 
-fn unpack(word: u32) -> LexiconWord {
-    LexiconWord { key: word & ((1 << WORD_KEY_BITS) - 1), share: 1.0 / (word >> WORD_KEY_BITS) as f32 }
+fn unpack(word: u32) -> ConceptWord {
+    ConceptWord { key: word & ((1 << WORD_KEY_BITS) - 1), share: 1.0 / (word >> WORD_KEY_BITS) as f32 }
 }
 
 #[cfg(test)]
@@ -104,7 +95,7 @@ mod tests {
     fn a_concept_has_the_words_of_all_languages() {
         let words = packed("en=washing machine,washer;de=Waschmaschine;ko=세탁기").into_iter().map(unpack);
         let expect = [("washer", 1.0), ("waschmaschine", 1.0), ("세탁", 0.5), ("탁기", 0.5)];
-        assert!(words.eq(expect.map(|(word, share)| LexiconWord { key: word_key(word), share })));
+        assert!(words.eq(expect.map(|(word, share)| ConceptWord { key: word_key(word), share })));
     }
 
     #[test]

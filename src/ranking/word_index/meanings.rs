@@ -112,8 +112,10 @@ impl WordIndex {
         Some((pair.map(|word| word.posting_id), probability(sound, similar)))
     }
 
-    /// Adds the words that share concepts with a word, their probabilities times `factor`.
+    /// Adds the words that share concepts with a word, their probabilities times `factor`. Table and lexicon have many of these
+    /// words in common, so only the one that leads to more passages counts for how many are expected.
     fn add_meanings(&self, word: u32, factor: f32, translations: &Translations, found: &mut Found) {
+        let mut expected = [0.0; 2];
         for sense in translations.senses(word) {
             let Some(concept) = self.concepts.get(&sense.concept()) else { continue };
             let probability = factor * sense.probability();
@@ -121,7 +123,8 @@ impl WordIndex {
             words
                 .filter(|(other, _)| self.exists(*other))
                 .for_each(|(other, of_other)| found.push(other, probability * of_other));
-            found.expected += probability * self.entries(concept) as f32;
+            expected[usize::from(translations.is_of_lexicon(sense.concept()))] += probability * self.entries(concept) as f32;
         }
+        found.expected += expected[0].max(expected[1]);
     }
 }

@@ -177,7 +177,7 @@ impl Plan<'_> {
             let Some(RequiredPassages::Only(found)) = found else { continue };
             let (minimum, gain) = match &part.condition {
                 SearchCondition::Always | SearchCondition::Number | SearchCondition::Time => (AS_WRITTEN, IN_ORDER),
-                SearchCondition::Beginning(word) if translations.has(*word) => (WHOLE_WORD, 0.0),
+                SearchCondition::Beginning(word) if translations.has_learned(*word) => (WHOLE_WORD, 0.0),
                 SearchCondition::Beginning(_) => (BEGINNING, 0.0),
                 _ => (AS_WRITTEN, 0.0),
             };
@@ -251,14 +251,14 @@ fn searched_phrases(part: &LiteralPart, words: &WordIndex, translations: &Transl
         }
         SearchCondition::Beginning(word) => {
             let is_sentence = part.share < SENTENCE_SHARE;
-            !(words.finds(*word, translations) || is_sentence && translations.has(*word))
+            !(words.finds(*word, translations) || is_sentence && translations.has_learned(*word))
         }
         SearchCondition::Unfound(word) => {
             !words.has(*word) && (part.share >= SENTENCE_SHARE || !words.finds(*word, translations))
         }
         SearchCondition::Joined(word) => words.has(*word),
         SearchCondition::OtherForm(form) => words.has_together(form),
-        SearchCondition::Initials(word) => words.has(*word) && !translations.has(*word),
+        SearchCondition::Initials(word) => words.has(*word) && !translations.has_learned(*word),
         SearchCondition::Split { word, words: split } => {
             let is_missing = !words.finds(*word, translations);
             let phrases = part.phrases.iter().zip(split).filter(|_| is_missing);
