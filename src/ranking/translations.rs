@@ -111,8 +111,9 @@ impl Translations {
             let (index, bit) = filter_bit(*word);
             filter[index] |= bit;
         }
-        let lexicon = concepts_end(&senses);
-        Self { words, buckets, filter, starts, senses, lexicon }
+        let mut table = Self { words, buckets, filter, starts, senses, lexicon: 0 };
+        table.lexicon = table.concepts_end();
+        table
     }
 
     /// Returns the concepts of a word. An unknown word has none.
@@ -128,9 +129,9 @@ impl Translations {
         &self.senses[self.starts[index] as usize..self.starts[index + 1] as usize]
     }
 
-    /// Returns the number of the next concept to add.
+    /// Returns the number after that of the last concept.
     pub(super) fn concepts_end(&self) -> u32 {
-        concepts_end(&self.senses)
+        self.senses.iter().map(|sense| sense.concept() + 1).max().unwrap_or_default()
     }
 
     /// Adds senses of a lexicon's concepts to those of words, which are in ascending order.
@@ -245,11 +246,6 @@ impl Translations {
         ];
         safetensors::serialize(tensors, None).map_err(|error| error.to_string())
     }
-}
-
-/// Returns the number after that of the last concept.
-fn concepts_end(senses: &[Sense]) -> u32 {
-    senses.iter().map(|sense| sense.concept() + 1).max().unwrap_or_default()
 }
 
 fn bucket(word: u32) -> usize {

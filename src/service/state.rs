@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use parking_lot::{Mutex, RwLock};
 use tokio::sync::{Semaphore, watch};
 
-use super::blocking::blocking;
+use super::blocking::blocking_one_of;
 use super::classifiers::ClassifierCache;
 use super::documents::IdempotencyLocks;
 use super::embedding::priority;
@@ -248,14 +248,7 @@ impl State {
         work: W,
     ) -> impl Future<Output = Result<T, Error>> + use<T, W> {
         let state = Arc::clone(self);
-        async move {
-            let thread = Arc::clone(&state.catalog_threads).acquire_owned().await.map_err(|_| Error::Stopping)?;
-            let working = move || {
-                let _thread = thread;
-                work(&state)
-            };
-            blocking(working).await
-        }
+        blocking_one_of(Arc::clone(&self.catalog_threads), move || work(&state))
     }
 
     /// Checks that the disk of the data directory has room for `needed` bytes in addition to the reserve.

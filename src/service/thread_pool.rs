@@ -199,6 +199,10 @@ mod tests {
         for caller in callers {
             caller.await.unwrap().unwrap();
         }
+        // A caller has its result a moment before its permit is back.
+        let all = pool.permits.acquire_many(ADMITTED_PER_THREAD as u32);
+        let all = tokio::time::timeout(Duration::from_secs(10), all).await.expect("all permits come back").unwrap();
+        drop(all);
         assert_eq!(pool.permits.available_permits(), ADMITTED_PER_THREAD);
     }
 }

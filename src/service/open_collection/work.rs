@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::OpenCollection;
-use crate::service::blocking::blocking;
+use crate::service::blocking::blocking_one_of;
 use crate::service::error::Error;
 use crate::service::thread_pool::ThreadPool;
 use crate::storage::Storage;
@@ -50,14 +50,7 @@ impl OpenCollection {
         let work = move || work(&shared).map_err(|error| shared.report_damage(error));
         let result = match pool {
             Some(pool) => pool.run(work).await,
-            None => {
-                let thread = Arc::clone(&self.threads).acquire_owned().await.map_err(|_| Error::Stopping)?;
-                let working = move || {
-                    let _thread = thread;
-                    work()
-                };
-                blocking(working).await
-            }
+            None => blocking_one_of(Arc::clone(&self.threads), work).await,
         };
         match &result {
             Err(error) if self.failed_by_deletion(error) => Err(self.not_found()),
