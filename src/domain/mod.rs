@@ -99,7 +99,9 @@ pub use settings::{HnswSettings, Metric, Quantization};
 pub use similarity::{PairSimilarity, SimilarityMatrix};
 pub use snapshot::{RestoreRequest, Snapshot, SnapshotClassifier, SnapshotCollection, SnapshotId};
 pub use sound::{SOUND_SYMBOLS_MAX, Script, Sound, SoundSymbol};
+#[cfg(test)]
+pub use terms::ConceptWord;
 pub use terms::{
-    ConceptWord, CountedWord, LiteralPart, PassageTerms, QueryTerm, QueryTerms, QueryWord, SearchCondition, TermPhrase,
-    WORD_COUNT_BITS, WORD_COUNT_MAX, WORD_KEY_BITS, Word, WordCounts,
+    CountedWord, LiteralPart, PassageTerms, QueryTerm, QueryTerms, QueryWord, SearchCondition, TermPhrase, WORD_COUNT_BITS,
+    WORD_COUNT_MAX, WORD_KEY_BITS, Word, WordCounts, phrase_key,
 };

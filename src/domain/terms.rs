@@ -46,6 +46,8 @@ pub struct QueryWord {
     pub word: Word,
     /// The numbers of its other forms, which are the same word in another writing: traditional instead of simplified characters.
     pub forms: Vec<u32>,
+    /// Whether the query has it as a whole. False for a part of a longer word and for a name that is put together.
+    pub is_typed: bool,
     /// The numbers of the known words that it may mean if it is misspelled.
     pub corrections: Vec<u32>,
     /// The ids of its tokens, which determine its weight. Empty if unknown.
@@ -56,7 +58,14 @@ pub struct QueryWord {
 
 impl From<Word> for QueryWord {
     fn from(word: Word) -> Self {
-        Self { word, forms: Vec::new(), corrections: Vec::new(), tokens: Vec::new(), is_small_number: false }
+        Self {
+            word,
+            forms: Vec::new(),
+            is_typed: word.parts == 0,
+            corrections: Vec::new(),
+            tokens: Vec::new(),
+            is_small_number: false,
+        }
     }
 }
 
@@ -281,13 +290,26 @@ impl QueryTerms {
     }
 }
 
-/// A word of a concept: a meaning with its words in all languages.
+/// A word or phrase of a lexicon's concept: a meaning with its words in all languages.
+#[cfg(test)]
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct ConceptWord {
-    /// The number of the word (`text::plain_words::word_key`).
-    pub key: u32,
-    /// What share of a dictionary's entry it is: 1, or less if an entry counts as several words.
-    pub share: f32,
+pub enum ConceptWord {
+    /// A word.
+    Word {
+        /// Its number (`text::plain_words::word_key`).
+        key: u32,
+        /// What share of a dictionary's entry it is: 1, or less if an entry counts as several words.
+        share: f32,
+    },
+    /// Several words in a row, by their number (`phrase_key`).
+    Phrase(u32),
+}
+
+/// Returns the number of several words in a row, which has `WORD_KEY_BITS` bits. A word may have the same number.
+pub fn phrase_key(words: &[u32]) -> u32 {
+    let mut hasher = crc32fast::Hasher::new();
+    words.iter().for_each(|word| hasher.update(&word.to_le_bytes()));
+    hasher.finalize() >> (u32::BITS - WORD_KEY_BITS)
 }
 
 #[cfg(test)]

@@ -6,6 +6,8 @@
 
 pub mod error;
 pub mod fake;
+#[cfg(test)]
+mod lexicon_tests;
 pub mod meter;
 mod options;
 pub mod queue;
@@ -16,7 +18,6 @@ mod weights;
 
 use std::cell::OnceCell;
 use std::ops::Range;
-use std::path::PathBuf;
 use std::sync::Arc;
 
 use tokio::sync::Semaphore;
@@ -31,7 +32,7 @@ pub use text_reader::EmbedText;
 
 use crate::bundle::{Bundle, TRANSLATIONS};
 use crate::domain::{DetectedLanguage, Embedded, Language, ModelInfo, PassageBounds, PassageSpan, PassageTerms, TokenSet};
-use crate::ranking::{TokenScorer, TokenTable, Translations};
+use crate::ranking::{Lexicon, TokenScorer, TokenTable, Translations};
 pub use crate::text::Tokens;
 pub use crate::text::dates::in_words as date_in_words;
 pub use crate::text::keyboard::retyped;
@@ -354,9 +355,12 @@ fn scorer(bundle: &Bundle) -> Result<Option<TokenScorer>, EmbedError> {
 
 /// Loads the bundle's translation table, if it has one, and adds the lexicon.
 fn translations(bundle: &Bundle) -> Result<Option<Translations>, EmbedError> {
-    let read = |path: PathBuf| Translations::read(&path).map_err(|error| EmbedError::Table(Arc::new(error)));
-    let table = bundle.optional(TRANSLATIONS).map(read).transpose()?;
-    Ok(table.map(|table| table.with_concepts(&lexicon::concepts())))
+    let Some(path) = bundle.optional(TRANSLATIONS) else { return Ok(None) };
+    let table = Translations::read(&path).and_then(|table| {
+        let lexicon = Lexicon::from_bytes(lexicon::WORDS, lexicon::PHRASES)?;
+        Ok(table.with_lexicon(lexicon))
+    });
+    table.map(Some).map_err(|error| EmbedError::Table(Arc::new(error)))
 }
 
 impl std::fmt::Debug for Embedder {

@@ -40,16 +40,19 @@ impl Expansion {
     }
 }
 
+/// A word, the phrase of the question to which it belongs, and the version of the collection.
+type Key = (Word, Option<u32>, u32);
+
 /// The expansions of words in versions of a collection. Those of older versions stay until others need their room.
 #[derive(Debug)]
-pub(super) struct ExpansionCache(Cache<(Word, u32), Arc<Expansion>, ByLength>);
+pub(super) struct ExpansionCache(Cache<Key, Arc<Expansion>, ByLength>);
 
 /// Weighs an expansion by its words.
 #[derive(Debug, Clone)]
 struct ByLength;
 
-impl Weighter<(Word, u32), Arc<Expansion>> for ByLength {
-    fn weight(&self, _of: &(Word, u32), expansion: &Arc<Expansion>) -> u64 {
+impl Weighter<Key, Arc<Expansion>> for ByLength {
+    fn weight(&self, _of: &Key, expansion: &Arc<Expansion>) -> u64 {
         expansion.words.len() as u64 + 1
     }
 }
@@ -61,11 +64,11 @@ impl Default for ExpansionCache {
 }
 
 impl ExpansionCache {
-    /// Returns the expansion of a word in this version of the collection, or computes it with `look_up`.
-    pub(super) fn get(&self, word: Word, version: u32, look_up: impl FnOnce() -> Expansion) -> Arc<Expansion> {
-        self.0.get(&(word, version)).unwrap_or_else(|| {
+    /// Returns the expansion for this key, or computes it with `look_up`.
+    pub(super) fn get(&self, key: Key, look_up: impl FnOnce() -> Expansion) -> Arc<Expansion> {
+        self.0.get(&key).unwrap_or_else(|| {
             let expansion = Arc::new(look_up());
-            self.0.insert((word, version), Arc::clone(&expansion));
+            self.0.insert(key, Arc::clone(&expansion));
             expansion
         })
     }
@@ -80,23 +83,24 @@ mod tests {
     }
 
     #[test]
-    fn a_word_is_looked_up_once_per_version() {
+    fn a_word_is_looked_up_once_per_phrase_and_version() {
         let (expansions, mut looked_up) = (ExpansionCache::default(), 0);
-        for (word, version) in [(7, 1), (7, 1), (8, 1), (7, 1), (7, 2), (7, 2)] {
-            let found = expansions.get(word.into(), version, || {
+        let keys = [(7, None, 1), (7, None, 1), (8, None, 1), (7, None, 1), (7, None, 2), (7, None, 2), (7, Some(9), 2)];
+        for (word, phrase, version) in keys {
+            let found = expansions.get((word.into(), phrase, version), || {
                 looked_up += 1;
                 expansion(word, 3)
             });
             assert_eq!(found.word, word);
         }
-        assert_eq!(looked_up, 3);
+        assert_eq!(looked_up, 4);
     }
 
     #[test]
     fn the_cache_keeps_at_most_the_maximum_weight() {
         let expansions = ExpansionCache::default();
         for word in 0..1_000 {
-            expansions.get(word.into(), 1, || expansion(word, CACHED_WORDS_MAX as usize / 100));
+            expansions.get((word.into(), None, 1), || expansion(word, CACHED_WORDS_MAX as usize / 100));
             assert!(expansions.0.weight() <= CACHED_WORDS_MAX, "{}", expansions.0.weight());
         }
         assert!(expansions.0.len() > 10, "{}", expansions.0.len());

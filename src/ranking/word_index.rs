@@ -17,6 +17,7 @@ use super::best;
 use super::bm25::{B, Formula, add_all};
 use super::concept::Concept;
 use super::expansions::{Expansion, ExpansionCache};
+use super::phrases::phrases;
 use super::question::Question;
 use super::sounds::{SoundIndex, SoundingWord};
 use super::translations::Translations;
@@ -225,7 +226,8 @@ impl WordIndex {
     /// Whether a word of a query, by its number, or a word that probably means the same is among the words of the collection. The
     /// word must have no other forms.
     pub fn finds(&self, word: u32, translations: &Translations) -> bool {
-        let expansion = |word: Word| self.expansions.get(word, self.version, || self.expansion(&word.into(), translations));
+        let look_up = |word: Word| self.expansion(&word.into(), None, translations);
+        let expansion = |word: Word| self.expansions.get((word, None, self.version), || look_up(word));
         self.has(word) || expansion(word.into()).words.iter().any(|(_, same)| *same >= PROBABLY)
     }
 
@@ -249,7 +251,11 @@ impl WordIndex {
 
     /// Compares a query of these words with all passages. `question` knows how much their tokens matter.
     pub fn scores(&self, query: &[QueryWord], question: Option<&Question>, translations: &Translations) -> WordScores {
-        let expansion = |word: &QueryWord| self.expansions.get(word.word, self.version, || self.expansion(word, translations));
+        let phrases = phrases(query, translations);
+        let expansion = |word: &QueryWord| {
+            let phrase = phrases.get(&word.word.key).copied();
+            self.expansions.get((word.word, phrase, self.version), || self.expansion(word, phrase, translations))
+        };
         let mut weighted = weighted_words(query, question, expansion);
         let sufficient = sufficient_score(query, &weighted);
         weighted.sort_by(|a, b| b.expansion.rarity.total_cmp(&a.expansion.rarity));

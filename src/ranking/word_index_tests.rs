@@ -4,8 +4,8 @@ use std::collections::BTreeSet;
 
 use super::*;
 use crate::domain::SoundSymbol::{A, K, M, N, R};
-use crate::domain::{ConceptWord, Script, Sound, SoundSymbol, TokenSet};
-use crate::ranking::translations::Sense;
+use crate::domain::{ConceptWord, Script, Sound, SoundSymbol, TokenSet, phrase_key};
+use crate::ranking::sense_table::Sense;
 use crate::ranking::{TokenIndex, TokenScorer, TokenTable};
 
 const BOAT: u32 = 10;
@@ -239,7 +239,7 @@ fn the_score_follows_the_formula() {
 
 #[test]
 fn a_word_that_the_lexicon_has_too_is_not_less_rare() {
-    let words = [BOAT, SHIP].map(|key| ConceptWord { key, share: 1.0 });
+    let words = [BOAT, SHIP].map(|key| ConceptWord::Word { key, share: 1.0 });
     let index_with = |table: &Translations| {
         let mut index = WordIndex::default();
         let passages: [&[u32]; 3] = [&[BOAT, 1], &[SHIP, 2], &[3, 4]];
@@ -257,6 +257,19 @@ fn a_word_that_the_lexicon_has_too_is_not_less_rare() {
     assert_eq!(score(&same), score(&once), "the table finds as many passages");
     let more = once.with_concepts(&[words.into(), words.into()]);
     assert!(score(&more) < score(&once), "the lexicon finds more passages");
+}
+
+#[test]
+fn words_that_are_a_phrase_together_find_its_translations() {
+    const CABIN: u32 = 70;
+    let phrase = ConceptWord::Phrase(phrase_key(&[CABIN, BOAT]));
+    let table = translations().with_concepts(&[vec![phrase, ConceptWord::Word { key: KUBERNETES, share: 1.0 }]]);
+    let mut index = WordIndex::default();
+    let passages = (0..).zip([[KUBERNETES, 1], [2, 3]]);
+    passages.for_each(|(passage, words)| index.insert(PassageId(passage), &WordCounts::from_words(words), &table));
+    let found = |words: &[u32]| index.nearest(&index.scores(&question(words), None, &table), 10, |_| true).len();
+    assert_eq!([&[CABIN, BOAT][..], &[BOAT, CABIN], &[CABIN], &[BOAT]].map(found), [1, 0, 0, 0]);
+    assert_eq!(found(&[CABIN, BOAT]), 1, "what a word finds without the phrase is remembered apart");
 }
 
 #[test]

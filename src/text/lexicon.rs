@@ -2,29 +2,17 @@
 //! what laws, news and subtitles talk about; it hardly has faucets, screwdrivers and rashes, nor that trash is garbage.
 //!
 //! Each line of a text file in `lexicon/` is a concept: `en=garbage,trash;de=Müll,Abfall;…`, the words of a language as
-//! dictionaries list them. `CONTRIBUTING.md` has the rules for new lines. Finding the words of 300,000 entries takes longer than
-//! loading the model, so the program contains their numbers instead of the text: `lexicon/words.bin` has, in little-endian
-//! uint32, for each concept the number of its words, then for each of them the number of the word in the lower
-//! `WORD_KEY_BITS` bits and into how many words its entry is divided in the others.
+//! dictionaries list them. `CONTRIBUTING.md` has the rules for new lines. Finding the words of 600,000 entries takes longer than
+//! loading the model, so the program contains two tables made from the text instead, in the format of a translation table
+//! (`ranking::Lexicon`).
 
-use crate::domain::{ConceptWord, WORD_KEY_BITS};
+#[cfg(test)]
+pub(crate) mod source;
 
-/// The numbers of the words of all concepts.
-const WORDS: &[u8] = include_bytes!("lexicon/words.bin");
-
-/// Returns the words of each concept. A word that several languages spell alike is listed for each of them.
-pub fn concepts() -> Vec<Vec<ConceptWord>> {
-    let mut numbers = WORDS.as_chunks::<4>().0.iter().map(|four| u32::from_le_bytes(*four));
-    let mut concepts = Vec::new();
-    while let Some(count) = numbers.next() {
-        concepts.push(numbers.by_ref().take(count as usize).map(unpack).collect());
-    }
-    concepts
-}
-
-fn unpack(word: u32) -> ConceptWord {
-    ConceptWord { key: word & ((1 << WORD_KEY_BITS) - 1), share: 1.0 / (word >> WORD_KEY_BITS) as f32 }
-}
+/// The concepts of words.
+pub const WORDS: &[u8] = include_bytes!("lexicon/words.safetensors");
+/// The concepts of phrases.
+pub const PHRASES: &[u8] = include_bytes!("lexicon/phrases.safetensors");
 
 #[cfg(test)]
 mod tests {
@@ -34,68 +22,45 @@ mod tests {
     use regex::Regex;
     use unicode_normalization::is_nfc;
 
-    use super::*;
-    use crate::domain::Language;
-    use crate::text::plain_words::{plain_words, word_key};
-
-    const FOLDER: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/src/text/lexicon");
-    const FILES: [&str; 6] = [
-        include_str!("lexicon/general.txt"),
-        include_str!("lexicon/health.txt"),
-        include_str!("lexicon/home.txt"),
-        include_str!("lexicon/tech.txt"),
-        include_str!("lexicon/travel.txt"),
-        include_str!("lexicon/work.txt"),
-    ];
-
-    fn lines() -> impl Iterator<Item = &'static str> {
-        FILES.iter().flat_map(|file| file.lines())
-    }
-
-    /// Returns the entries of a concept with the codes of their languages.
-    fn entries(line: &str) -> impl Iterator<Item = (&str, &str)> {
-        let languages = line.split(';').filter_map(|cell| cell.split_once('='));
-        languages.flat_map(|(language, entries)| entries.split(',').map(move |entry| (language, entry)))
-    }
-
-    /// Returns the packed words of a concept. Entries that are several words are left out, except Korean ones, whose pairs of
-    /// neighboring characters count as words.
-    fn packed(line: &str) -> Vec<u32> {
-        let mut packed = Vec::new();
-        for (language, entry) in entries(line) {
-            let words = plain_words(entry);
-            if words.len() == 1 || language == "ko" && !entry.contains(' ') {
-                let parts = (words.len() as u32) << WORD_KEY_BITS;
-                packed.extend(words.iter().map(|word| parts | word_key(word)));
-            }
-        }
-        packed
-    }
-
-    #[test]
-    fn the_program_contains_the_words_of_the_text() {
-        let concepts = lines().map(packed);
-        let numbers = concepts.flat_map(|words| std::iter::once(words.len() as u32).chain(words).collect::<Vec<_>>());
-        let bytes: Vec<u8> = numbers.flat_map(u32::to_le_bytes).collect();
-        if std::env::var_os("DRAGOMAN_BLESS").is_some() {
-            fs::write(format!("{FOLDER}/words.bin"), &bytes).unwrap();
-            return;
-        }
-        assert!(bytes == WORDS, "words.bin is older than the text: DRAGOMAN_BLESS=1 cargo test --lib lexicon");
-        assert_eq!(super::concepts().len(), lines().count());
-    }
+    use super::source::{ENDINGS, FILES, FOLDER, entries, lines, words_of};
+    use crate::domain::{ConceptWord, Language, phrase_key};
+    use crate::text::plain_words::word_key;
 
     #[test]
     fn each_text_file_of_the_folder_is_read() {
         let files = fs::read_dir(FOLDER).unwrap().map(|file| file.unwrap().file_name().into_string().unwrap());
-        assert_eq!(files.filter(|name| name.ends_with(".txt")).count(), FILES.len());
+        assert_eq!(files.filter(|name| name.ends_with(".txt") && name != "endings.txt").count(), FILES.len());
     }
 
     #[test]
-    fn a_concept_has_the_words_of_all_languages() {
-        let words = packed("en=washing machine,washer;de=Waschmaschine;ko=세탁기").into_iter().map(unpack);
-        let expect = [("washer", 1.0), ("waschmaschine", 1.0), ("세탁", 0.5), ("탁기", 0.5)];
-        assert!(words.eq(expect.map(|(word, share)| ConceptWord { key: word_key(word), share })));
+    fn a_concept_has_the_words_and_phrases_of_all_languages() {
+        let words = words_of("en=washing machine,washer;de=Waschmaschine;ko=세탁기", |_| true);
+        let phrase = |words: [&str; 2]| ConceptWord::Phrase(phrase_key(&words.map(word_key)));
+        let word = |(word, share)| ConceptWord::Word { key: word_key(word), share };
+        let single = [("washer", 1.0), ("waschmaschine", 1.0), ("세탁", 0.5), ("탁기", 0.5)].map(word);
+        let (phrases, words) = words.split_at(words.len() - single.len());
+        assert_eq!(words, single);
+        assert!(["machine", "machines"].iter().all(|last| phrases.contains(&phrase(["washing", last]))));
+    }
+
+    #[test]
+    fn an_unknown_word_has_its_forms() {
+        let forms = |line: &str, known: &[&str]| {
+            let known: Vec<u32> = known.iter().map(|word| word_key(word)).collect();
+            words_of(line, |word| known.contains(&word)).len() - 1
+        };
+        assert_eq!(forms("en=faucet", &["faucet"]), 0);
+        let all = words_of("en=faucet", |_| false);
+        assert!(all[1..].contains(&ConceptWord::Word { key: word_key("faucets"), share: 1.0 }));
+        assert_eq!(forms("en=faucet", &["faucets"]), all.len() - 2, "a form that is known has its own meanings");
+    }
+
+    #[test]
+    fn each_list_of_endings_is_of_a_language() {
+        let languages = ENDINGS.lines().map(|line| line.split_once('=').unwrap().0);
+        let all: HashSet<&str> = languages.clone().collect();
+        assert!(all.iter().all(|language| Language::parse(language).is_some_and(|parsed| parsed.code() == *language)));
+        assert_eq!(all.len(), languages.count());
     }
 
     #[test]

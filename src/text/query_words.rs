@@ -9,7 +9,7 @@ use super::plain_words::{PlainWord, UNSPACED, plain_key, word_key};
 use super::runs::{Class, Run, is_spaced_letter, normalized, runs};
 use super::variants::other_forms;
 use super::word_parts::parts_of;
-use crate::domain::QueryWord;
+use crate::domain::{QueryWord, Word};
 
 /// Marks between and around words.
 const PUNCTUATION: &str = "?!.,;:()\"*'-–—/…¿¡«»„“”‘’。？！、，：；（）「」『』؟،؛।";
@@ -47,7 +47,7 @@ pub fn query_words(
             // Within a word that the vocabulary has, other words mean something else.
             let is_part = is_known(counted.key) && !within_known;
             let forms = if is_part && words.len() < WITH_FORMS_MAX { forms(class, &word) } else { Vec::new() };
-            let inner = QueryWord { word: counted, forms, corrections: Vec::new(), tokens: own_tokens, is_small_number };
+            let inner = QueryWord { forms, tokens: own_tokens, is_small_number, is_typed: false, ..counted.into() };
             return words.extend(is_part.then_some(inner));
         }
         let forms = if words.len() < WITH_FORMS_MAX { forms(class, &word) } else { Vec::new() };
@@ -61,9 +61,9 @@ pub fn query_words(
             // It only happens to begin and end with words.
             parts.clear();
         }
-        let of = |word, forms, corrections| QueryWord { word, forms, corrections, tokens: own_tokens.clone(), is_small_number };
-        words.push(of(counted, forms, corrections));
-        words.extend(parts.into_iter().map(|part| of(part.into(), Vec::new(), Vec::new())));
+        let of = |word: Word| QueryWord { tokens: own_tokens.clone(), is_small_number, ..word.into() };
+        words.push(QueryWord { forms, corrections, ..of(counted) });
+        words.extend(parts.into_iter().map(|part| QueryWord { is_typed: false, ..of(part.into()) }));
     });
     words
 }

@@ -4,6 +4,7 @@
 use super::{PROBABLY, WORD_COUNT_BITS, WordIndex};
 use crate::domain::{QueryWord, Script, Sound};
 use crate::ranking::expansions::Expansion;
+use crate::ranking::sense_table::Sense;
 use crate::ranking::sounding::{MISSPELLED, Sounding, Typed, sounding};
 use crate::ranking::sounds::probability;
 use crate::ranking::translations::Translations;
@@ -43,14 +44,18 @@ impl Found {
 }
 
 impl WordIndex {
-    /// Finds the words of the collection that a word of the question represents.
-    pub(super) fn expansion(&self, query_word: &QueryWord, translations: &Translations) -> Expansion {
+    /// Finds the words of the collection that a word of the question represents, by itself and as a word of `phrase`.
+    pub(super) fn expansion(&self, query_word: &QueryWord, phrase: Option<u32>, translations: &Translations) -> Expansion {
         let QueryWord { word, forms, corrections, .. } = query_word;
         let mut found = Found::default();
         let known = std::iter::once(&word.key).chain(forms).find(|form| translations.has(**form));
         if let Some(known) = known {
-            self.add_meanings(*known, 1.0, translations, &mut found);
+            self.add_meanings(translations.senses(*known), 1.0, translations, &mut found);
         }
+        if let Some(phrase) = phrase {
+            self.add_meanings(translations.phrase_senses(phrase), 1.0, translations, &mut found);
+        }
+        let is_translated = known.is_some() || phrase.is_some();
         let posting = self.posting_of(word.key);
         if let (Some(posting), true) = (posting, found.entries.is_empty() || known != Some(&word.key)) {
             found.expected += self.frequency(posting) as f32;
@@ -62,10 +67,10 @@ impl WordIndex {
             found.expected += if translations.has(form) { 0.0 } else { OTHER_FORM * self.frequency(posting_id) as f32 };
         }
         let is_found = found.words().iter().any(|(_, same)| *same >= PROBABLY);
-        let typed = Typed { word: *word, posting, is_translated: known.is_some(), is_found, corrections };
+        let typed = Typed { word: *word, posting, is_translated, is_found, corrections };
         let known_word = |id: u32| Some(self.postings[id as usize].word).filter(|word| translations.has(*word));
         let Sounding { words: sounding, mut is_misspelled } = sounding(&self.sounds, &typed, |id| self.exists(id), known_word);
-        let is_new = posting.is_none() && known.is_none();
+        let is_new = posting.is_none() && !is_translated;
         let mut is_name = is_new && sounding.values().any(|same| *same >= NAME_MIN);
         if let Some((pair, same)) = (is_new && !is_name).then(|| self.two_words(word.sound)).flatten() {
             pair.into_iter().for_each(|posting_id| found.push(posting_id, same));
@@ -81,7 +86,9 @@ impl WordIndex {
         }
         if may_mean {
             let before = found.entries.len();
-            corrections.iter().for_each(|correction| self.add_meanings(*correction, MISSPELLED, translations, &mut found));
+            corrections
+                .iter()
+                .for_each(|correction| self.add_meanings(translations.senses(*correction), MISSPELLED, translations, &mut found));
             is_misspelled |= found.entries.len() > before;
         }
         if let Some(posting) = posting {
@@ -112,11 +119,11 @@ impl WordIndex {
         Some((pair.map(|word| word.posting_id), probability(sound, similar)))
     }
 
-    /// Adds the words that share concepts with a word, their probabilities times `factor`. Table and lexicon have many of these
-    /// words in common, so only the one that leads to more passages counts for how many are expected.
-    fn add_meanings(&self, word: u32, factor: f32, translations: &Translations, found: &mut Found) {
+    /// Adds the words that have the concepts of a word or phrase, their probabilities times `factor`. Table and lexicon have
+    /// many of these words in common, so only the one that leads to more passages counts for how many are expected.
+    fn add_meanings(&self, senses: impl Iterator<Item = Sense>, factor: f32, translations: &Translations, found: &mut Found) {
         let mut expected = [0.0; 2];
-        for sense in translations.senses(word) {
+        for sense in senses {
             let Some(concept) = self.concepts.get(&sense.concept()) else { continue };
             let probability = factor * sense.probability();
             let words = concept.words_with_min_probability(PART_MIN / probability);
