@@ -1,6 +1,8 @@
 //! Finds the words of the collection that a word of a question represents: words with the same meaning, other forms of the word,
 //! words that sound like it, and those that a misspelled word means.
 
+use rustc_hash::FxHashMap;
+
 use super::{PROBABLY, WORD_COUNT_BITS, WordIndex};
 use crate::domain::{QueryWord, Script, Sound};
 use crate::ranking::expansions::Expansion;
@@ -11,6 +13,9 @@ use crate::ranking::translations::Translations;
 
 /// Two words with a lower probability of the same meaning are different words.
 const SAME_MIN: f32 = 0.02;
+/// What share of a phrase's meaning each of its words has. With a higher one, a translation of the phrase comes before a passage
+/// that has the words themselves in another form ("World War II").
+const IN_PHRASE: f32 = 0.4;
 /// Minimum contribution of one concept to that probability. It skips most words of a concept, because they hardly mean it.
 const PART_MIN: f32 = SAME_MIN / 8.0;
 /// The probability that a word and another form of it are the same word. It is below 1, so that the word as typed comes first.
@@ -53,7 +58,7 @@ impl WordIndex {
             self.add_meanings(translations.senses(*known), 1.0, translations, &mut found);
         }
         if let Some(phrase) = phrase {
-            self.add_meanings(translations.phrase_senses(phrase), 1.0, translations, &mut found);
+            self.add_phrase(phrase, translations, &mut found);
         }
         let is_translated = known.is_some() || phrase.is_some();
         let posting = self.posting_of(word.key);
@@ -117,6 +122,21 @@ impl WordIndex {
         };
         let (pair, similar) = self.sounds.similar_pair(sound, |posting_id| self.exists(posting_id), belong_together)?;
         Some((pair.map(|word| word.posting_id), probability(sound, similar)))
+    }
+
+    /// Adds the words that mean a phrase. One that also means the word by itself, as found so far, keeps the higher probability,
+    /// because both say the same.
+    fn add_phrase(&self, phrase: u32, translations: &Translations, found: &mut Found) {
+        let mut of_phrase = Found::default();
+        self.add_meanings(translations.phrase_senses(phrase), IN_PHRASE, translations, &mut of_phrase);
+        let of_word: FxHashMap<u32, f32> = found.words().into_iter().collect();
+        for (posting_id, same) in of_phrase.words() {
+            let more = same - of_word.get(&posting_id).copied().unwrap_or_default();
+            if more > 0.0 {
+                found.push(posting_id, more);
+            }
+        }
+        found.expected = found.expected.max(of_phrase.expected);
     }
 
     /// Adds the words that have the concepts of a word or phrase, their probabilities times `factor`. Table and lexicon have
