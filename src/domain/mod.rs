@@ -103,5 +103,5 @@ pub use sound::{SOUND_SYMBOLS_MAX, Script, Sound, SoundSymbol};
 pub use terms::ConceptWord;
 pub use terms::{
     CountedWord, LiteralPart, PassageTerms, QueryTerm, QueryTerms, QueryWord, SearchCondition, TermPhrase, WORD_COUNT_BITS,
-    WORD_COUNT_MAX, WORD_KEY_BITS, Word, WordCounts, phrase_key,
+    WORD_COUNT_MAX, WORD_KEY_BITS, Word, WordCounts, hash_key, phrase_key,
 };

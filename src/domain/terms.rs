@@ -305,11 +305,16 @@ pub enum ConceptWord {
     Phrase(u32),
 }
 
+/// Returns the number of a word or phrase with this CRC-32.
+pub fn hash_key(hash: u32) -> u32 {
+    hash >> (u32::BITS - WORD_KEY_BITS)
+}
+
 /// Returns the number of several words in a row, which has `WORD_KEY_BITS` bits. A word may have the same number.
 pub fn phrase_key(words: &[u32]) -> u32 {
     let mut hasher = crc32fast::Hasher::new();
     words.iter().for_each(|word| hasher.update(&word.to_le_bytes()));
-    hasher.finalize() >> (u32::BITS - WORD_KEY_BITS)
+    hash_key(hasher.finalize())
 }
 
 #[cfg(test)]

@@ -4,8 +4,8 @@
 
 use std::sync::LazyLock;
 
-use super::plain_words::hash_key;
 use super::runs::Class;
+use crate::domain::hash_key;
 
 /// Number of letters of a word that may be misspelled. Shorter words are too often one letter away from another.
 const LETTERS: std::ops::RangeInclusive<usize> = 5..=20;

@@ -15,7 +15,7 @@ use icu_segmenter::{WordSegmenter, WordSegmenterBorrowed};
 
 use super::runs::{Class, Run, fold, is_pictograph, join_characters, normalized, pictograph, runs, truncate_term};
 use super::sound::sound;
-use crate::domain::{WORD_KEY_BITS, Word};
+use crate::domain::{Word, hash_key};
 
 /// Minimum and maximum number of characters of a name that is joined from several words in a script without spaces.
 const JOINED_NAME_CHARS: std::ops::RangeInclusive<usize> = 2..=8;
@@ -40,14 +40,9 @@ pub fn has_words(text: &str) -> bool {
     text.contains(|c: char| c.is_alphanumeric() || is_pictograph(c))
 }
 
-/// Returns the number of a word, which has `WORD_KEY_BITS` bits. Different words rarely share one.
+/// Returns the number of a word, which has `domain::WORD_KEY_BITS` bits. Different words rarely share one.
 pub fn word_key(word: &str) -> u32 {
     hash_key(crc32fast::hash(word.as_bytes()))
-}
-
-/// Returns the number of a word with this CRC-32.
-pub(super) fn hash_key(hash: u32) -> u32 {
-    hash >> (u32::BITS - WORD_KEY_BITS)
 }
 
 /// Returns the number of a normalized word in its plain form.
