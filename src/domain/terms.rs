@@ -310,6 +310,26 @@ pub fn hash_key(hash: u32) -> u32 {
     hash >> (u32::BITS - WORD_KEY_BITS)
 }
 
+/// Maximum number of words of a phrase that is looked up.
+pub const PHRASE_WORDS_MAX: usize = 4;
+
+/// The numbers of the last few words of a text, to find the phrases in it.
+#[derive(Debug, Clone, Default)]
+pub struct LastWords {
+    words: [u32; PHRASE_WORDS_MAX],
+    count: usize,
+}
+
+impl LastWords {
+    /// Adds the next word, and returns the numbers of the phrases of two and more words that end with it, shortest first.
+    pub fn phrases_with(&mut self, word: u32) -> impl Iterator<Item = u32> + '_ {
+        self.words.rotate_left(1);
+        self.words[PHRASE_WORDS_MAX - 1] = word;
+        self.count = PHRASE_WORDS_MAX.min(self.count + 1);
+        (2..=self.count).map(|length| phrase_key(&self.words[PHRASE_WORDS_MAX - length..]))
+    }
+}
+
 /// Returns the number of several words in a row, which has `WORD_KEY_BITS` bits. A word may have the same number.
 pub fn phrase_key(words: &[u32]) -> u32 {
     let mut hasher = crc32fast::Hasher::new();
@@ -324,6 +344,15 @@ mod tests {
 
     fn word(key: u32, sound: Sound) -> Word {
         Word { sound, ..key.into() }
+    }
+
+    #[test]
+    fn the_phrases_that_end_with_a_word_have_at_most_four_words() {
+        let mut last_words = LastWords::default();
+        let phrases: Vec<Vec<u32>> = (1..=5).map(|word| last_words.phrases_with(word).collect()).collect();
+        let keys = |phrases: &[&[u32]]| phrases.iter().map(|words| phrase_key(words)).collect::<Vec<_>>();
+        assert_eq!(phrases[..2], [vec![], keys(&[&[1, 2]])]);
+        assert_eq!(phrases[4], keys(&[&[4, 5], &[3, 4, 5], &[2, 3, 4, 5]]));
     }
 
     #[test]

@@ -14,6 +14,7 @@ pub mod queue;
 pub mod session;
 mod text_reader;
 mod topic;
+mod vocabulary;
 mod weights;
 
 use std::cell::OnceCell;
@@ -29,6 +30,7 @@ pub use meter::EmbedMeter;
 pub use options::EmbedOptions;
 pub use queue::Priority;
 pub use text_reader::EmbedText;
+pub use vocabulary::Vocabulary;
 
 use crate::bundle::{Bundle, TRANSLATIONS};
 use crate::domain::{DetectedLanguage, Embedded, Language, ModelInfo, PassageBounds, PassageSpan, PassageTerms, TokenSet};
@@ -36,6 +38,7 @@ use crate::ranking::{Lexicon, TokenScorer, TokenTable, Translations};
 pub use crate::text::Tokens;
 pub use crate::text::dates::in_words as date_in_words;
 pub use crate::text::keyboard::retyped;
+use crate::text::known_words::KnownWords;
 pub use crate::text::literal_parts::literal_parts;
 pub use crate::text::marks::{MARKED_BYTES_MAX, PassageWords, TermMatcher, merge_marks, overlap};
 pub use crate::text::plain_words::word_key;
@@ -270,15 +273,20 @@ impl Embedder {
         self.parts.translations.as_ref()
     }
 
-    /// Whether the model's translations have a word, by its number. Without translations, no word is known. The lexicon does not
-    /// count: which words are divided into parts, and so the stored words, do not depend on it.
+    /// Whether the model's translations have a word, by its number, without those of the lexicon. Without translations, no word is
+    /// known.
     pub fn knows(&self, word: u32) -> bool {
-        self.translations().is_some_and(|translations| translations.has_learned(word))
+        self.vocabulary().has_word(word)
+    }
+
+    /// Returns what the model knows of words.
+    pub fn vocabulary(&self) -> Vocabulary<'_> {
+        Vocabulary(self.translations())
     }
 
     /// Returns the terms of a passage for searches by words. `language` is its language, if known.
     pub fn passage_terms(&self, text: &str, language: Option<Language>) -> PassageTerms {
-        passage_terms(text, language, |word| self.knows(word))
+        passage_terms(text, language, self.vocabulary())
     }
 
     /// Returns the topic of a query as a range of bytes. `None` if the query is not a request, or if the model has no

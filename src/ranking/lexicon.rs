@@ -29,6 +29,11 @@ impl Lexicon {
         self.words.senses(word)
     }
 
+    /// Returns the numbers of its words and of its phrases, ascending.
+    pub(super) fn numbers(&self) -> [&[u32]; 2] {
+        [self.words.words(), self.phrases.words()]
+    }
+
     /// Returns the concepts of a phrase.
     pub(super) fn phrase_senses(&self, phrase: u32) -> &[Sense] {
         self.phrases.senses(phrase)

@@ -4,10 +4,7 @@
 use rustc_hash::FxHashMap;
 
 use super::translations::Translations;
-use crate::domain::{QueryWord, phrase_key};
-
-/// Maximum number of words of a phrase.
-const PHRASE_WORDS_MAX: usize = 4;
+use crate::domain::{PHRASE_WORDS_MAX, QueryWord, phrase_key};
 
 /// Returns the words of a question that belong to a phrase, by their numbers, with the number of the longest such phrase.
 pub(super) fn phrases(query: &[QueryWord], translations: &Translations) -> FxHashMap<u32, u32> {

@@ -56,6 +56,16 @@ impl Translations {
         self.of_lexicon(phrase, Lexicon::phrase_senses)
     }
 
+    /// Returns the concepts of a word of a passage. The phrases that `has_phrase` accepts are words of passages, too.
+    pub(super) fn passage_senses(&self, key: u32) -> impl Iterator<Item = Sense> + '_ {
+        self.senses(key).chain(self.phrase_senses(key))
+    }
+
+    /// Whether it has several words in a row as a whole, by their number (`domain::phrase_key`), and no word has that number.
+    pub fn has_phrase(&self, phrase: u32) -> bool {
+        self.phrase_senses(phrase).next().is_some() && !self.has(phrase)
+    }
+
     fn of_lexicon(&self, key: u32, look_up: impl Fn(&Lexicon, u32) -> &[Sense]) -> impl Iterator<Item = Sense> + '_ {
         let senses = self.lexicon.as_ref().map_or(&[][..], |lexicon| look_up(lexicon, key));
         senses.iter().map(|sense| sense.moved(self.learned_end))
@@ -76,10 +86,12 @@ impl Translations {
         !self.learned.senses(word).is_empty()
     }
 
-    /// Returns a checksum of its words without those of the lexicon: CRC-32 of their numbers in order.
+    /// Returns a checksum of what determines the words of passages, which are all of its words and phrases: CRC-32 of their numbers
+    /// in order.
     pub fn vocabulary(&self) -> u32 {
         let mut hasher = crc32fast::Hasher::new();
-        self.learned.words().iter().for_each(|word| hasher.update(&word.to_le_bytes()));
+        let [words, phrases] = self.lexicon.as_ref().map_or([&[][..]; 2], Lexicon::numbers);
+        self.learned.words().iter().chain(words).chain(phrases).for_each(|number| hasher.update(&number.to_le_bytes()));
         hasher.finalize()
     }
 

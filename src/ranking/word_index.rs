@@ -52,7 +52,7 @@ pub struct WordIndex {
     slots: FxHashMap<PassageId, u32>,
     /// The passages by slot. `None` for a removed one, until its room is reclaimed.
     passages: Vec<Option<PassageId>>,
-    /// Number of words of the passage in each slot.
+    /// Number of words of the passage in each slot, without phrases.
     lengths: Vec<u16>,
     /// Sum of the `lengths` of existing passages.
     length_sum: u64,
@@ -83,6 +83,8 @@ pub struct WordIndex {
 struct Posting {
     /// The number of the word.
     word: u32,
+    /// Whether it is a phrase, whose words count for the length of a passage themselves.
+    is_phrase: bool,
     /// Whether the word is among the `sounds`.
     has_sound: bool,
     start: usize,
@@ -107,7 +109,8 @@ impl WordIndex {
             let posting_id = self.posting_id(word, translations);
             self.push(posting_id, (slot << WORD_COUNT_BITS) | u32::from(word.count));
             self.slot_words.push(posting_id);
-            total += usize::from(word.count);
+            let is_phrase = self.postings[posting_id as usize].is_phrase;
+            total += if is_phrase { 0 } else { usize::from(word.count) };
         }
         let length = u16::try_from(total).unwrap_or(u16::MAX);
         self.length_sum += u64::from(length);
@@ -120,10 +123,11 @@ impl WordIndex {
     fn posting_id(&mut self, CountedWord { key, sound, .. }: CountedWord, translations: &Translations) -> u32 {
         let posting_id = *self.words.entry(key).or_insert_with(|| {
             let posting_id = self.postings.len() as u32;
-            for sense in translations.senses(key) {
+            for sense in translations.passage_senses(key) {
                 self.concepts.entry(sense.concept()).or_default().add(posting_id, sense.probability());
             }
-            self.postings.push(Posting { word: key, has_sound: false, start: 0, length: 0, capacity: 0, live: 0 });
+            let is_phrase = translations.has_phrase(key);
+            self.postings.push(Posting { word: key, is_phrase, has_sound: false, start: 0, length: 0, capacity: 0, live: 0 });
             posting_id
         });
         let has_sound = &mut self.postings[posting_id as usize].has_sound;
@@ -375,8 +379,7 @@ impl WordIndex {
                 new_ids[old as usize] = Some(postings.len() as u32);
                 let capacity = length + length / SPARE_PART;
                 entries.resize(start + capacity as usize, 0);
-                let Posting { word, has_sound, .. } = self.postings[old as usize];
-                postings.push(Posting { word, has_sound, start, length, capacity, live: length });
+                postings.push(Posting { start, length, capacity, live: length, ..self.postings[old as usize] });
             }
         }
         let new_id = |posting_id: u32| new_ids[posting_id as usize];

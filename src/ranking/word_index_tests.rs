@@ -49,6 +49,33 @@ fn a_word_finds_its_translations_most_probable_first() {
 }
 
 #[test]
+fn a_word_finds_a_phrase_of_a_passage_which_does_not_make_the_passage_longer() {
+    let phrase = phrase_key(&[60, 61]);
+    let translations = translations().with_concepts(&[vec![
+        ConceptWord::Word { key: 70, share: 1.0 },
+        ConceptWord::Phrase(phrase),
+        ConceptWord::Phrase(phrase_key(&[61, 62])),
+    ]]);
+    let index = |passages: [&[u32]; 2]| {
+        let mut index = WordIndex::default();
+        for (passage, words) in (0..).zip(passages) {
+            index.insert(PassageId(passage), &WordCounts::from_words(words.to_vec()), &translations);
+        }
+        index
+    };
+    let scores = |index: &WordIndex, words: &[u32]| {
+        let scores = index.scores(&question(words), None, &translations);
+        [0, 1].map(|passage| index.score(&scores, PassageId(passage)))
+    };
+    let found = index([&[60, 61, 1, phrase], &[60, 2, 61]]);
+    let [with_phrase, with_words_apart] = scores(&found, &[70]);
+    assert!(with_phrase > 0.0 && with_words_apart == 0.0);
+    let equally_long = index([&[TREE, 60, 61, phrase], &[TREE, 60, 61]]);
+    let [with_phrase, without] = scores(&equally_long, &[TREE]);
+    assert_eq!(with_phrase, without);
+}
+
+#[test]
 fn the_known_parts_of_a_misspelled_word_do_not_count_if_they_find_nothing() {
     let word = |key: u32, symbols: &[SoundSymbol]| Word { sound: Sound::new(Script::Latin, symbols), ..Word::from(key) };
     let (camera, typed) = (word(60, &[K, A, M, R, A]), word(61, &[K, A, N, R, A]));

@@ -4,6 +4,8 @@
 //! passage and no mark splits a character. Words between spaces are marked as a whole. In scripts without spaces, pairs of
 //! neighboring characters are marked, and adjacent pairs become one mark.
 
+mod words;
+
 use std::ops::Range;
 
 use rustc_hash::FxHashSet;
@@ -19,7 +21,6 @@ use super::runs::{
 };
 use super::stems::{keeps_first_letter, stemmer};
 use super::terms::has_term;
-use super::word_parts::{also_counted, may_have_part};
 use crate::domain::Language;
 use crate::domain::terms::QueryTerms;
 
@@ -226,20 +227,6 @@ impl PassageWords {
         marks
     }
 
-    /// Returns the words whose number (`plain_words::word_key`) is wanted, and those with a wanted part that `is_known` does not
-    /// accept: ranges of bytes in the passage, in no particular order.
-    pub fn find_words(&self, is_wanted: impl Fn(u32) -> bool, is_known: impl Fn(u32) -> bool) -> Vec<Range<usize>> {
-        let mut marks = Vec::new();
-        self.for_each_word(|class, word, source| {
-            let has_part = || {
-                may_have_part(class, &word.text, &is_wanted) && also_counted(class, &word, &is_known).into_iter().any(&is_wanted)
-            };
-            let is_found = is_wanted(word.key()) || has_part();
-            marks.extend(is_found.then(source).flatten());
-        });
-        marks
-    }
-
     /// Passes the words to `take`, each with the class of its characters and a function that finds its bytes in the passage.
     pub(super) fn for_each_word(&self, mut take: impl FnMut(Class, PlainWord<'_>, &dyn Fn() -> Option<Range<usize>>)) {
         for run in &self.runs {
@@ -310,7 +297,6 @@ mod tests {
 
     use proptest::prelude::*;
 
-    use super::super::plain_words::word_key;
     use super::super::terms::query_terms;
     use super::*;
 
@@ -319,7 +305,7 @@ mod tests {
     }
 
     /// Returns the passage with brackets around its marks.
-    fn bracketed(passage: &str, marks: &[Range<usize>]) -> String {
+    pub(super) fn bracketed(passage: &str, marks: &[Range<usize>]) -> String {
         let mut shown = String::new();
         let mut end_of_last = 0;
         for mark in marks {
@@ -332,34 +318,6 @@ mod tests {
     #[track_caller]
     fn check(query: &str, passage: &str, expect: &str) {
         assert_eq!(bracketed(passage, &marks(query, passage)), expect, "{query:?}");
-    }
-
-    #[test]
-    fn a_word_is_found_by_a_part_unless_it_is_known_itself() {
-        let check = |known: &[&str], expect: &str| {
-            let known: Vec<u32> = known.iter().map(|word| word_key(word)).collect();
-            let passage = "Der Personenaufzug fährt.";
-            let words = PassageWords::new(passage, None);
-            let marks = merge_marks(words.find_words(|key| key == word_key("aufzug"), |key| known.contains(&key)));
-            assert_eq!(bracketed(passage, &marks), expect, "{known:?}");
-        };
-        check(&["personen", "aufzug"], "Der [Personenaufzug] fährt.");
-        check(&["personen", "aufzug", "personenaufzug"], "Der Personenaufzug fährt.");
-    }
-
-    #[test]
-    fn words_are_found_by_their_keys_in_several_scripts() {
-        let check = |words: &[&str], passage: &str, expect: &str| {
-            let wanted: Vec<u32> = words.iter().map(|word| word_key(word)).collect();
-            let marks = merge_marks(PassageWords::new(passage, None).find_words(|key| wanted.contains(&key), |_| true));
-            assert_eq!(bracketed(passage, &marks), expect, "{words:?}");
-        };
-        check(&["fahre", "sechs"], "Die Fähre fährt um SECHS.", "Die [Fähre] fährt um [SECHS].");
-        check(&["нет", "паром"], "Паром ушёл в шесть.", "[Паром] ушёл в шесть.");
-        check(&["洪水"], "工人们正在修复被洪水冲毁的桥。", "工人们正在修复被[洪水]冲毁的桥。");
-        check(&["도서"], "도서관은 조용하다.", "[도서]관은 조용하다.");
-        check(&["row"], "ＲＯＷ ｒｏw the rower", "[ＲＯＷ] [ｒｏw] the rower");
-        check(&[], "Die Fähre", "Die Fähre");
     }
 
     #[test]
@@ -433,13 +391,6 @@ mod tests {
         check("🚒", "👩🏽\u{200d}🚒 🚒", "[👩🏽\u{200d}🚒] [🚒]");
         check("🇩🇪", "🇫🇷🇩🇪🇪🇸", "🇫🇷[🇩🇪]🇪🇸");
         check("1", "1\u{fe0f}\u{20e3} 2\u{fe0f}\u{20e3}", "[1\u{fe0f}\u{20e3}] 2\u{fe0f}\u{20e3}");
-    }
-
-    #[test]
-    fn emoji_are_found_by_their_keys() {
-        let wanted = [word_key("👍"), word_key("🇩🇪")];
-        let marks = merge_marks(PassageWords::new("👍🏽 👎 🇩🇪", None).find_words(|key| wanted.contains(&key), |_| true));
-        assert_eq!(bracketed("👍🏽 👎 🇩🇪", &marks), "[👍🏽] 👎 [🇩🇪]");
     }
 
     #[test]

@@ -8,6 +8,7 @@ pub mod diacritics;
 pub mod error;
 mod graphemes;
 pub mod keyboard;
+pub mod known_words;
 pub mod language;
 pub mod lexicon;
 pub mod literal_parts;

@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::ops::Range;
 
+use super::known_words::KnownWords;
 use super::marks::{PassageWords, overlap};
 use super::misspelled::corrections_of;
 use super::plain_words::{PlainWord, UNSPACED, plain_key, word_key};
@@ -26,15 +27,15 @@ const MISSPELLED_MAX: usize = 3;
 const FRAGMENT_MAX: usize = 2;
 
 /// Returns the words of a query in order, with repetitions, each with its tokens. `pieces` are the query's tokens in order
-/// (`Tokenize::pieces`). A word that `is_known` does not accept by its number (`plain_words::word_key`) is followed by its known
-/// parts, which have the same tokens. `tokens` counts the tokens of another text.
+/// (`Tokenize::pieces`). An unknown word is followed by its known parts, which have the same tokens. `tokens` counts the tokens of
+/// another text.
 pub fn query_words(
     text: &str,
     pieces: &[(u32, Range<usize>)],
-    is_known: impl Fn(u32) -> bool,
+    known: impl KnownWords,
     tokens: impl Fn(&str) -> usize,
 ) -> Vec<QueryWord> {
-    let mut words: Vec<QueryWord> = Vec::new();
+    let (is_known, mut words) = (|word: u32| known.has_word(word), Vec::<QueryWord>::new());
     let mut misspelled = 0;
     // Whether the vocabulary has the word that inner words are in.
     let mut within_known = false;
@@ -45,17 +46,17 @@ pub fn query_words(
         let counted = word.word();
         if word.is_inner {
             // Within a word that the vocabulary has, other words mean something else.
-            let is_part = is_known(counted.key) && !within_known;
+            let is_part = known.has_part(counted.key) && !within_known;
             let forms = if is_part && words.len() < WITH_FORMS_MAX { forms(class, &word) } else { Vec::new() };
             let inner = QueryWord { forms, tokens: own_tokens, is_small_number, is_typed: false, ..counted.into() };
             return words.extend(is_part.then_some(inner));
         }
         let forms = if words.len() < WITH_FORMS_MAX { forms(class, &word) } else { Vec::new() };
         within_known = is_known(counted.key) || forms.iter().any(|form| is_known(*form));
-        let mut parts = parts_of(class, &word, &is_known);
+        let mut parts = parts_of(class, &word, &known);
         let (is_compound, may_be_misspelled) = (parts.len() > 1, misspelled < MISSPELLED_MAX && !is_known(counted.key));
         let corrections =
-            if may_be_misspelled { corrections_of(class, &word.text, is_compound, &is_known, &tokens) } else { Vec::new() };
+            if may_be_misspelled { corrections_of(class, &word.text, is_compound, is_known, &tokens) } else { Vec::new() };
         misspelled += usize::from(may_be_misspelled);
         if is_compound && !corrections.is_empty() {
             // It only happens to begin and end with words.
@@ -110,9 +111,9 @@ pub struct DependentToken {
 
 /// Returns the distinct tokens of a query that depend on their word: whole short words, beginnings of longer words that are
 /// short words themselves, and all tokens of words with digits. `pieces` are the query's tokens in order
-/// (`Tokenize::pieces`), and `is_known` is the same as for `query_words`. Leaves out tokens that other words have too, as
+/// (`Tokenize::pieces`), and `known` is the same as for `query_words`. Leaves out tokens that other words have too, as
 /// well as Korean and scripts without spaces, where a word may be part of another.
-pub fn dependent_tokens(text: &str, pieces: &[(u32, Range<usize>)], is_known: impl Fn(u32) -> bool) -> Vec<DependentToken> {
+pub fn dependent_tokens(text: &str, pieces: &[(u32, Range<usize>)], known: impl KnownWords) -> Vec<DependentToken> {
     let (mut found, mut others) = (BTreeMap::new(), HashSet::new());
     PassageWords::new(text, None).for_each_word(|class, word, source| {
         let Some(source) = source() else { return };
@@ -124,7 +125,7 @@ pub fn dependent_tokens(text: &str, pieces: &[(u32, Range<usize>)], is_known: im
                 (tokens_of_word.len(), None)
             }
             Class::Word if tokens_of_word.len() == 1 && is_short(&word.text) => (1, None),
-            Class::Word if tokens_of_word.len() > 1 && is_short(first) && parts_of(class, &word, &is_known).is_empty() => {
+            Class::Word if tokens_of_word.len() > 1 && is_short(first) && parts_of(class, &word, &known).is_empty() => {
                 (1, Some(plain_key(&normalized(first))))
             }
             _ => (0, None),

@@ -11,6 +11,7 @@ use std::collections::HashSet;
 
 use frostem::Stemmer;
 
+use super::known_words::KnownWords;
 use super::runs::{Class, Run, exact, fold, is_normalized_word, join_characters, normalized, runs, truncate_term};
 use super::stems::{stem, stemmer};
 use super::word_counts::Words;
@@ -20,14 +21,14 @@ use crate::domain::terms::{PassageTerms, QueryTerm, QueryTerms, TermPhrase};
 /// Maximum number of terms of a query. Each one takes a pass over all passages that have it.
 pub const QUERY_TERMS_MAX: usize = 200;
 
-/// Returns the terms of a passage. `language` is its language, if known. Of words that `is_known` does not accept by their number
-/// (`plain_words::word_key`), the known parts count as words, too.
-pub fn passage_terms(text: &str, language: Option<Language>, is_known: impl Fn(u32) -> bool) -> PassageTerms {
+/// Returns the terms of a passage. `language` is its language, if known. The known parts of unknown words and the known phrases
+/// count as words, too.
+pub fn passage_terms(text: &str, language: Option<Language>, known: impl KnownWords) -> PassageTerms {
     let (mut words, mut folded) = (String::new(), String::new());
     let mut plain = Words::default();
     let stemmer = language.and_then(stemmer);
     for run in runs(&normalized(text)) {
-        plain.add(&run, &is_known);
+        plain.add(&run, &known);
         match run.class {
             Class::Word => {
                 let word = truncate_term(run.text);

@@ -1,12 +1,13 @@
 //! Counts the words of passages in their plain form, with the known parts and the known other forms of unknown words.
 
+use super::known_words::KnownWords;
 use super::plain_words::for_each_word;
 use super::runs::{Run, normalized, runs};
 use super::word_parts::also_counted;
-use crate::domain::{Word, WordCounts};
+use crate::domain::{LastWords, Word, WordCounts};
 
 /// The version of the rules by which words are counted. Collections with words of another version compute them again.
-pub const WORD_RULES: u32 = 2;
+pub const WORD_RULES: u32 = 3;
 /// Number of words at the beginning of a text, which is often its title: there it says what it is about. `training/README.md`
 /// shows how this and the two numbers below were chosen.
 const BEGINNING: usize = 12;
@@ -15,18 +16,20 @@ const BEGINNING_COUNT: usize = 4;
 /// Minimum number of words of a text with a beginning. A shorter one is about all of its words.
 const WITH_BEGINNING_MIN: usize = 40;
 
-/// Counts the words of a text, those at the beginning of a long one several times. Words that `is_known` does not accept by their
-/// number are followed by their known parts or other forms (`word_parts`).
-pub fn word_counts(text: &str, is_known: impl Fn(u32) -> bool) -> WordCounts {
+/// Counts the words of a text, those at the beginning of a long one several times. Unknown words are followed by their known parts
+/// or other forms (`word_parts`). A known phrase counts as a word, in addition to its words.
+pub fn word_counts(text: &str, known: impl KnownWords) -> WordCounts {
     let mut words = Words::default();
-    runs(&normalized(text)).for_each(|run| words.add(&run, &is_known));
+    runs(&normalized(text)).for_each(|run| words.add(&run, &known));
     words.count()
 }
 
-/// The words of a text in order, each followed by its known parts or other forms if it is unknown itself.
+/// The words of a text in order, each followed by its known parts or other forms if it is unknown itself, and by the known phrases
+/// that end with it.
 #[derive(Default)]
 pub(super) struct Words {
     words: Vec<Word>,
+    last_words: LastWords,
     /// Number of words without the parts.
     count: usize,
     /// Number of `words` that belong to the beginning of the text.
@@ -35,10 +38,15 @@ pub(super) struct Words {
 
 impl Words {
     /// Adds the words of the next run.
-    pub(super) fn add(&mut self, run: &Run<'_>, is_known: impl Fn(u32) -> bool) {
+    pub(super) fn add(&mut self, run: &Run<'_>, known: &impl KnownWords) {
         for_each_word(run, |word| {
-            self.words.push(word.word());
-            self.words.extend(also_counted(run.class, &word, &is_known).into_iter().map(Word::from));
+            let counted = word.word();
+            self.words.push(counted);
+            self.words.extend(also_counted(run.class, &word, known).into_iter().map(Word::from));
+            if word.is_single() {
+                let phrases = self.last_words.phrases_with(counted.key).filter(|phrase| known.has_phrase(*phrase));
+                self.words.extend(phrases.map(Word::from));
+            }
             self.count += 1;
             if self.count <= BEGINNING {
                 self.beginning = self.words.len();
@@ -57,8 +65,9 @@ impl Words {
 
 #[cfg(test)]
 mod tests {
-    use super::super::plain_words::word_key;
+    use super::super::plain_words::{plain_words, word_key};
     use super::*;
+    use crate::domain::phrase_key;
 
     #[test]
     fn word_counts_ignore_case_and_punctuation() {
@@ -78,6 +87,33 @@ mod tests {
         let mut expect = ["der", "personenaufzug", "personen", "aufzug"].map(word_key);
         expect.sort_unstable();
         assert_eq!(keys, expect);
+    }
+
+    #[test]
+    fn a_known_phrase_is_counted_with_its_words() {
+        struct Phrase(u32);
+        impl KnownWords for Phrase {
+            fn has_word(&self, _: u32) -> bool {
+                true
+            }
+
+            fn has_part(&self, _: u32) -> bool {
+                true
+            }
+
+            fn has_phrase(&self, phrase: u32) -> bool {
+                phrase == self.0
+            }
+        }
+        let keys = |text: &str, phrase: &[&str]| {
+            let phrase = phrase_key(&phrase.iter().map(|word| word_key(word)).collect::<Vec<_>>());
+            let counts = word_counts(text, Phrase(phrase));
+            counts.iter().find(|count| count.key == phrase).map_or(0, |count| count.count)
+        };
+        assert_eq!(keys("Máy giặt mới, máy giặt cũ", &["may", "giat"]), 2);
+        assert_eq!(keys("Giặt máy", &["may", "giat"]), 0);
+        assert_eq!(keys("Une salle de bain claire", &["salle", "de", "bain"]), 1);
+        assert_eq!(keys("洗衣机坏了", &plain_words("洗衣机").iter().map(String::as_str).collect::<Vec<_>>()), 1);
     }
 
     #[test]

@@ -3,6 +3,7 @@
 //! foreign word in katakana is put together from ("トルココーヒー"). The vocabulary decides which parts are words, so this needs
 //! no rules for any language and need not know the language.
 
+use super::known_words::KnownWords;
 use super::plain_words::{PlainWord, is_katakana, word_key};
 use super::runs::Class;
 use super::variants::other_forms;
@@ -27,23 +28,23 @@ const KATAKANA_MAX: usize = 24;
 /// Signs of katakana that do not begin a word.
 const KATAKANA_WITHIN: &str = "ーァィゥェォッャュョヮンヵヶ";
 
-/// Returns the known parts of a word of this class. A word that `is_known` accepts has none. In scripts without spaces, only
-/// words in katakana have some.
-pub(super) fn parts_of(class: Class, word: &PlainWord<'_>, is_known: impl Fn(u32) -> bool) -> Vec<u32> {
+/// Returns the known parts of an unknown word of this class. In scripts without spaces, only words in katakana have some.
+pub(super) fn parts_of(class: Class, word: &PlainWord<'_>, known: &impl KnownWords) -> Vec<u32> {
+    let is_known = |part: u32| known.has_part(part);
     match class {
-        Class::Word if !is_known(word.key()) => known_parts(&word.text, is_known),
-        Class::Unspaced if is_katakana(&word.text) && !is_known(word.key()) => katakana_parts(&word.text, is_known),
+        _ if known.has_word(word.key()) => Vec::new(),
+        Class::Word => known_parts(&word.text, is_known),
+        Class::Unspaced if is_katakana(&word.text) => katakana_parts(&word.text, is_known),
         _ => Vec::new(),
     }
 }
 
-/// Returns what a word of a passage counts as in addition to itself: its parts (`parts_of`), or the forms of a word in Chinese
-/// characters or kana that is only known in another writing.
-pub(super) fn also_counted(class: Class, word: &PlainWord<'_>, is_known: impl Fn(u32) -> bool) -> Vec<u32> {
-    let parts = parts_of(class, word, &is_known);
-    let may_have_forms = class == Class::Unspaced && parts.is_empty() && word.is_single() && !is_known(word.key());
-    match may_have_forms {
-        true => other_forms(&word.text).iter().map(|form| word_key(form)).filter(|form| is_known(*form)).collect(),
+/// Returns what an unknown word of a passage counts as in addition to itself: its parts (`parts_of`), or the forms of a word in
+/// Chinese characters or kana that is only known in another writing.
+pub(super) fn also_counted(class: Class, word: &PlainWord<'_>, known: &impl KnownWords) -> Vec<u32> {
+    let parts = parts_of(class, word, known);
+    match class == Class::Unspaced && parts.is_empty() && word.is_single() && !known.has_word(word.key()) {
+        true => other_forms(&word.text).iter().map(|form| word_key(form)).filter(|form| known.has_part(*form)).collect(),
         false => parts,
     }
 }
@@ -207,7 +208,7 @@ mod tests {
         let known: Vec<u32> = vocabulary.iter().map(|word| word_key(word)).collect();
         let mut all = Vec::new();
         for run in runs(text) {
-            for_each_word(&run, |word| all.extend(also_counted(run.class, &word, |key| known.contains(&key))));
+            for_each_word(&run, |word| all.extend(also_counted(run.class, &word, &|key| known.contains(&key))));
         }
         all
     }

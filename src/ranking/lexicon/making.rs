@@ -10,6 +10,8 @@ use crate::ranking::sense_table::{Sense, SenseTable};
 /// The probability that a word with one concept of the lexicon has it. Two such words mean the same with the square of this.
 /// `training/README.md` shows how it was chosen.
 const IN_LEXICON: f32 = 0.6;
+/// The probability that a phrase with one concept of the lexicon has it. Few phrases have another meaning.
+const PHRASE_IN_LEXICON: f32 = 0.9;
 
 /// The concepts of words or phrases, by their numbers, each with a share of an entry.
 type Entries = FxHashMap<u32, Vec<(u32, f32)>>;
@@ -26,9 +28,10 @@ impl Lexicon {
                 }
             }
         }
-        let table =
-            |entries: Entries| SenseTable::new(entries.into_iter().map(|(key, entries)| (key, senses(&entries))).collect());
-        Self { words: table(words), phrases: table(phrases) }
+        let table = |entries: Entries, probability: f32| {
+            SenseTable::new(entries.into_iter().map(|(key, entries)| (key, senses(&entries, probability))).collect())
+        };
+        Self { words: table(words, IN_LEXICON), phrases: table(phrases, PHRASE_IN_LEXICON) }
     }
 
     /// Returns the files of words and phrases.
@@ -38,13 +41,13 @@ impl Lexicon {
 }
 
 /// Returns the senses of a word that has entries of these concepts, each a share of an entry.
-fn senses(entries: &[(u32, f32)]) -> Vec<Sense> {
+fn senses(entries: &[(u32, f32)], probability: f32) -> Vec<Sense> {
     let entries_sum: f32 = entries.iter().map(|(_, share)| share).sum();
     let whole = entries.iter().map(|(_, share)| *share).fold(0.0, f32::max);
     let of_concept = entries.chunk_by(|a, b| a.0 == b.0);
     let sense = |entries: &[(u32, f32)]| {
         let share: f32 = entries.iter().map(|(_, share)| share).sum();
-        Sense::new(entries[0].0, (IN_LEXICON * whole * share / entries_sum).into())
+        Sense::new(entries[0].0, (probability * whole * share / entries_sum).into())
     };
     of_concept.map(sense).collect()
 }
@@ -117,9 +120,18 @@ mod tests {
     }
 
     #[test]
-    fn the_lexicon_does_not_change_the_vocabulary_by_which_words_are_stored() {
-        let table = table();
-        assert_eq!(table.with_concepts(&[vec![word(TRASH), word(GARBAGE), word(MUELL)]]).vocabulary(), table.vocabulary());
+    fn the_words_of_passages_depend_on_the_words_and_phrases_of_the_lexicon() {
+        let [none, of_word, of_phrase] = [vec![], vec![word(TRASH), word(MUELL)], vec![ConceptWord::Phrase(MUELL)]]
+            .map(|concept| table().with_concepts(&[concept]).vocabulary());
+        assert_eq!(none, table().vocabulary());
+        assert!(of_word != none && of_phrase != none);
+    }
+
+    #[test]
+    fn a_phrase_with_the_number_of_a_word_is_no_word_of_passages() {
+        let table = table().with_concepts(&[vec![word(MUELL), ConceptWord::Phrase(TRASH), ConceptWord::Phrase(50)]]);
+        assert_eq!([TRASH, 50, MUELL].map(|phrase| table.has_phrase(phrase)), [false, true, false]);
+        assert_eq!(table.passage_senses(50).count(), 1);
     }
 
     #[test]

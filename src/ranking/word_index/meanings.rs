@@ -15,7 +15,7 @@ use crate::ranking::translations::Translations;
 const SAME_MIN: f32 = 0.02;
 /// What share of a phrase's meaning each of its words has. With a higher one, a translation of the phrase comes before a passage
 /// that has the words themselves in another form ("World War II").
-const IN_PHRASE: f32 = 0.4;
+const IN_PHRASE: f32 = 0.267;
 /// Minimum contribution of one concept to that probability. It skips most words of a concept, because they hardly mean it.
 const PART_MIN: f32 = SAME_MIN / 8.0;
 /// The probability that a word and another form of it are the same word. It is below 1, so that the word as typed comes first.

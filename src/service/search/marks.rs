@@ -81,7 +81,7 @@ impl<'a> Marking<'a> {
             marks.extend(words.find_pieces(&ranges_of(TokenMatch::Near)));
         }
         if !self.meanings.is_empty() {
-            let found = words.find_words(|word| self.meanings.contains(&word), |word| self.embedder.knows(word));
+            let found = words.find_words(|word| self.meanings.contains(&word), &self.embedder.vocabulary());
             marks.extend(found.into_iter().filter(|word| self.embedder.weight(word, &pieces) >= MEANING_WEIGHT_MIN));
         }
         Ok(in_characters(text, &merge_marks(marks)))

@@ -162,9 +162,9 @@ impl ResolvedQuery {
         let pieces = embedder.pieces(read)?;
         let pieces: Vec<_> = pieces.into_iter().filter(|(token, _)| !embedder.is_blank(*token)).collect();
         let tokens = |text: &str| embedder.pieces(text).map_or(usize::MAX, |pieces| pieces.len());
-        self.words = query_words(read, &pieces, |word| embedder.knows(word), tokens);
+        self.words = query_words(read, &pieces, embedder.vocabulary(), tokens);
         self.fragments = fragments(read, &pieces);
-        self.dependent_tokens = dependent_tokens(read, &pieces, |word| embedder.knows(word));
+        self.dependent_tokens = dependent_tokens(read, &pieces, embedder.vocabulary());
         self.literal_parts = literal_parts(read);
         self.words_typed = count_words(read);
         if self.words_typed <= TITLE_WORDS_MAX {
