@@ -8,7 +8,7 @@ use super::sounds::{SoundIndex, SoundingWord, probability};
 use crate::domain::Word;
 
 /// Factors of the probability that two words are the same name because they sound alike: where the translation table has one of
-/// them, where it has both, and where the collection has the word itself and the other one is in the same script.
+/// them, where it has both (or the word of the question is an everyday word), and where the collection has the word itself and the other one is in the same script.
 const ONE_TRANSLATED: f32 = 0.6;
 const BOTH_TRANSLATED: f32 = 0.1;
 const ANOTHER_SPELLING: f32 = 0.2;
@@ -30,6 +30,8 @@ pub(super) struct Typed<'q> {
     pub(super) posting: Option<u32>,
     /// Whether the translation table has it.
     pub(super) is_translated: bool,
+    /// Whether it is an everyday word, which is hardly a name.
+    pub(super) is_everyday: bool,
     /// Whether the collection has words that probably mean the same.
     pub(super) is_found: bool,
     /// Known words that are one letter away from it.
@@ -52,12 +54,13 @@ pub(super) fn sounding(
     exists: impl Fn(u32) -> bool,
     known_word: impl Fn(u32) -> Option<u32>,
 ) -> Sounding {
-    let Typed { word, posting, is_translated: of_typed, is_found, corrections } = *typed;
+    let Typed { word, posting, is_translated: of_typed, is_everyday, is_found, corrections } = *typed;
     let is_corrected = posting.is_none() && !of_typed && !corrections.is_empty();
     let only_sounds = |posting_id| is_corrected && known_word(posting_id).is_some_and(|known| !corrections.contains(&known));
     let others = sounds.similar(word.sound, &exists).into_iter().filter(|(other, _)| Some(other.posting_id) != posting);
     let same = |(SoundingWord { posting_id, sound }, similar): (SoundingWord, f32)| {
         let of_translated = match (of_typed, known_word(posting_id).is_some()) {
+            _ if is_everyday => BOTH_TRANSLATED,
             (false, false) => 1.0,
             (true, true) => BOTH_TRANSLATED,
             _ => ONE_TRANSLATED,
@@ -106,7 +109,7 @@ mod tests {
     fn found(collection: &[SoundSymbol], typed: &[SoundSymbol], is_translated: bool, is_found: bool) -> Option<f32> {
         let sound = word(collection).sound;
         let sounds = SoundIndex::of([SoundingWord { posting_id: 0, sound }]);
-        let typed = Typed { word: word(typed), posting: None, is_translated, is_found, corrections: &[] };
+        let typed = Typed { word: word(typed), posting: None, is_translated, is_everyday: false, is_found, corrections: &[] };
         sounding(&sounds, &typed, |_| true, |_| Some(KNOWN)).words.get(&0).copied()
     }
 
@@ -116,6 +119,18 @@ mod tests {
         assert_eq!(found(&passwords, &typed, true, false), Some(MISSPELLED_KNOWN));
         assert!(found(&passwords, &typed, true, true) < Some(MISSPELLED_KNOWN));
         assert_eq!(found(&passwords, &typed, false, false), Some(MISSPELLED));
+    }
+
+    #[test]
+    fn an_everyday_word_is_hardly_a_name() {
+        let symbols = [M, A, R, K, A, S];
+        let sounds = SoundIndex::of([SoundingWord { posting_id: 0, sound: word(&symbols).sound }]);
+        let same = |is_everyday: bool| {
+            let typed =
+                Typed { word: word(&symbols), posting: None, is_translated: true, is_everyday, is_found: true, corrections: &[] };
+            sounding(&sounds, &typed, |_| true, |_| None).words[&0]
+        };
+        assert!(same(true) < same(false) / 2.0);
     }
 
     #[test]
@@ -130,7 +145,14 @@ mod tests {
         let probability_of = |script: Script, corrections: &[u32]| {
             let symbols = [M, A, R, K, A, S];
             let sounds = SoundIndex::of([SoundingWord { posting_id: 0, sound: Sound::new(script, &symbols) }]);
-            let typed = Typed { word: word(&symbols), posting: None, is_translated: false, is_found: false, corrections };
+            let typed = Typed {
+                word: word(&symbols),
+                posting: None,
+                is_translated: false,
+                is_everyday: false,
+                is_found: false,
+                corrections,
+            };
             sounding(&sounds, &typed, |_| true, |_| Some(KNOWN)).words[&0]
         };
         let alone = [Script::Latin, Script::Cyrillic].map(|script| probability_of(script, &[]));

@@ -81,6 +81,11 @@ impl Translations {
         self.senses(word).next().is_some()
     }
 
+    /// Whether the lexicon has a word.
+    pub fn is_in_lexicon(&self, word: u32) -> bool {
+        self.of_lexicon(word, Lexicon::senses).next().is_some()
+    }
+
     /// Whether it has a word without the lexicon.
     pub fn has_learned(&self, word: u32) -> bool {
         !self.learned.senses(word).is_empty()

@@ -134,6 +134,15 @@ fn a_word_that_the_table_lacks_has_the_meanings_of_its_other_form() {
 }
 
 #[test]
+fn a_word_also_has_the_meanings_of_its_known_other_form() {
+    let index = index(&[&[BOAT, 1], &[TREE, 2], &[3, 4]]);
+    let query = [QueryWord { forms: vec![BATEAU], ..question(&[TREE]).remove(0) }];
+    let scores = index.scores(&query, None, &translations());
+    let found: Vec<u64> = index.nearest(&scores, 10, |_| true).into_iter().map(|(passage, _)| passage.0).collect();
+    assert_eq!(found, [1, 0], "those of the word itself first");
+}
+
+#[test]
 fn a_misspelled_word_finds_the_translations_of_the_word_that_it_means() {
     let typed = |word: u32| QueryWord { corrections: vec![BATEAU], ..Word::from(word).into() };
     let found = |index: &WordIndex, word: u32| {

@@ -9,7 +9,7 @@ use super::misspelled::corrections_of;
 use super::plain_words::{PlainWord, UNSPACED, plain_key, word_key};
 use super::runs::{Class, Run, is_spaced_letter, normalized, runs};
 use super::variants::other_forms;
-use super::word_parts::parts_of;
+use super::word_parts::{parts_of, without_article};
 use crate::domain::{QueryWord, Word};
 
 /// Marks between and around words.
@@ -47,11 +47,11 @@ pub fn query_words(
         if word.is_inner {
             // Within a word that the vocabulary has, other words mean something else.
             let is_part = known.has_part(counted.key) && !within_known;
-            let forms = if is_part && words.len() < WITH_FORMS_MAX { forms(class, &word) } else { Vec::new() };
+            let forms = if is_part && words.len() < WITH_FORMS_MAX { forms(class, &word, &known) } else { Vec::new() };
             let inner = QueryWord { forms, tokens: own_tokens, is_small_number, is_typed: false, ..counted.into() };
             return words.extend(is_part.then_some(inner));
         }
-        let forms = if words.len() < WITH_FORMS_MAX { forms(class, &word) } else { Vec::new() };
+        let forms = if words.len() < WITH_FORMS_MAX { forms(class, &word, &known) } else { Vec::new() };
         within_known = is_known(counted.key) || forms.iter().any(|form| is_known(*form));
         let mut parts = parts_of(class, &word, &known);
         let (is_compound, may_be_misspelled) = (parts.len() > 1, misspelled < MISSPELLED_MAX && !is_known(counted.key));
@@ -69,10 +69,13 @@ pub fn query_words(
     words
 }
 
-/// Returns the numbers of a word's other forms. A name that is put together from several words has none.
-fn forms(class: Class, word: &PlainWord<'_>) -> Vec<u32> {
-    let has_forms = class == Class::Unspaced && word.word().parts == 0;
-    if has_forms { other_forms(&word.text).iter().map(|form| word_key(form)).collect() } else { Vec::new() }
+/// Returns the numbers of a word's other forms: in other characters, or a known word without the Arabic article. A name that is put together
+/// from several words has none.
+fn forms(class: Class, word: &PlainWord<'_>, known: &impl KnownWords) -> Vec<u32> {
+    match class {
+        Class::Unspaced if word.word().parts == 0 => other_forms(&word.text).iter().map(|form| word_key(form)).collect(),
+        _ => without_article(class, word, known).into_iter().collect(),
+    }
 }
 
 /// Counts the words of a query as people count them: a Korean word is one, and so is a word within a longer one together with it.

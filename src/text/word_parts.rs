@@ -20,6 +20,8 @@ const BEGINNING_PERCENT_MIN: usize = 60;
 /// Maximum number of letters of the particles before a word in Arabic and Hebrew script, and minimum number of the others.
 const PARTICLES_MAX: usize = 2;
 const REST_MIN: usize = 3;
+/// The article of Arabic, which is written together with its word.
+const ARABIC_ARTICLE: &str = "ال";
 /// Maximum number of words that a word in katakana is put together from, minimum number of characters of each, and maximum number
 /// of characters of them together.
 const KATAKANA_WORDS_MAX: usize = 3;
@@ -39,9 +41,19 @@ pub(super) fn parts_of(class: Class, word: &PlainWord<'_>, known: &impl KnownWor
     }
 }
 
-/// Returns what an unknown word of a passage counts as in addition to itself: its parts (`parts_of`), or the forms of a word in
-/// Chinese characters or kana that is only known in another writing.
+/// Returns the number of a known Arabic word without its article, if that is a word, too. Each of them may have meanings that the
+/// other lacks.
+pub(super) fn without_article(class: Class, word: &PlainWord<'_>, known: &impl KnownWords) -> Option<u32> {
+    let rest = word.text.strip_prefix(ARABIC_ARTICLE).filter(|rest| class == Class::Word && rest.chars().count() >= REST_MIN)?;
+    Some(word_key(rest)).filter(|rest| known.has_word(word.key()) && known.has_part(*rest))
+}
+
+/// Returns what a word of a passage counts as in addition to itself. A known Arabic word also counts without its article. An
+/// unknown word counts as its parts (`parts_of`) or, in Chinese characters or kana, as the known forms in another writing.
 pub(super) fn also_counted(class: Class, word: &PlainWord<'_>, known: &impl KnownWords) -> Vec<u32> {
+    if let Some(rest) = without_article(class, word, known) {
+        return vec![rest];
+    }
     let parts = parts_of(class, word, known);
     match class == Class::Unspaced && parts.is_empty() && word.is_single() && !known.has_word(word.key()) {
         true => other_forms(&word.text).iter().map(|form| word_key(form)).filter(|form| known.has_part(*form)).collect(),
@@ -100,7 +112,8 @@ fn known_parts(word: &str, is_known: impl Fn(u32) -> bool) -> Vec<u32> {
         let from_max = if attaches { PARTICLES_MAX.min(length.saturating_sub(REST_MIN)) } else { 0 };
         (1..=from_max).find_map(|from| known(from, length))
     };
-    beginning.or_else(after_particles).into_iter().collect()
+    let after_article = || word.starts_with(ARABIC_ARTICLE).then(after_particles).flatten();
+    after_article().or(beginning).or_else(after_particles).into_iter().collect()
 }
 
 /// Returns the two words of a compound of `length` letters: those with the fewest letters outside of them, and of these the most
@@ -184,6 +197,27 @@ mod tests {
         check("וספרים", &["ספרים"], &["ספרים"]);
         check("والمدينة", &["المدينة", "مدينة"], &["المدينة"]);
         check("amoral", &["moral"], &[]);
+    }
+
+    #[test]
+    fn the_arabic_article_is_removed_before_a_beginning_is_tried() {
+        check("الامومه", &["الاموم", "امومه"], &["امومه"]);
+        check("الامومه", &["الاموم"], &["الاموم"]);
+    }
+
+    #[test]
+    fn a_known_arabic_word_also_counts_without_its_article() {
+        let also = |word: &str, known: &[&str]| {
+            let known: Vec<u32> = known.iter().map(|word| word_key(word)).collect();
+            let mut all = Vec::new();
+            for run in runs(word) {
+                for_each_word(&run, |word| all.extend(also_counted(run.class, &word, &|key| known.contains(&key))));
+            }
+            all
+        };
+        assert_eq!(also("المدينه", &["المدينه", "مدينه"]), [word_key("مدينه")]);
+        assert!(also("المدينه", &["المدينه"]).is_empty());
+        assert!(also("الان", &["الان", "ان"]).is_empty(), "the rest is too short to be the same word");
     }
 
     #[test]

@@ -57,8 +57,11 @@ impl WordIndex {
         if let Some(known) = known {
             self.add_meanings(translations.senses(*known), 1.0, translations, &mut found);
         }
+        for form in forms.iter().filter(|form| known.is_some_and(|known| known != *form)) {
+            self.add_other_meanings(translations.senses(*form), OTHER_FORM, translations, &mut found);
+        }
         if let Some(phrase) = phrase {
-            self.add_phrase(phrase, translations, &mut found);
+            self.add_other_meanings(translations.phrase_senses(phrase), IN_PHRASE, translations, &mut found);
         }
         let is_translated = known.is_some() || phrase.is_some();
         let posting = self.posting_of(word.key);
@@ -72,7 +75,8 @@ impl WordIndex {
             found.expected += if translations.has(form) { 0.0 } else { OTHER_FORM * self.frequency(posting_id) as f32 };
         }
         let is_found = found.words().iter().any(|(_, same)| *same >= PROBABLY);
-        let typed = Typed { word: *word, posting, is_translated, is_found, corrections };
+        let is_everyday = translations.is_in_lexicon(word.key);
+        let typed = Typed { word: *word, posting, is_translated, is_everyday, is_found, corrections };
         let known_word = |id: u32| Some(self.postings[id as usize].word).filter(|word| translations.has(*word));
         let Sounding { words: sounding, mut is_misspelled } = sounding(&self.sounds, &typed, |id| self.exists(id), known_word);
         let is_new = posting.is_none() && !is_translated;
@@ -124,19 +128,25 @@ impl WordIndex {
         Some((pair.map(|word| word.posting_id), probability(sound, similar)))
     }
 
-    /// Adds the words that mean a phrase. One that also means the word by itself, as found so far, keeps the higher probability,
-    /// because both say the same.
-    fn add_phrase(&self, phrase: u32, translations: &Translations, found: &mut Found) {
-        let mut of_phrase = Found::default();
-        self.add_meanings(translations.phrase_senses(phrase), IN_PHRASE, translations, &mut of_phrase);
-        let of_word: FxHashMap<u32, f32> = found.words().into_iter().collect();
-        for (posting_id, same) in of_phrase.words() {
-            let more = same - of_word.get(&posting_id).copied().unwrap_or_default();
+    /// Adds the words that mean another form of the word or its phrase, their probabilities times `factor`. One that also means
+    /// the word itself, as found so far, keeps the higher probability, because both say the same.
+    fn add_other_meanings(
+        &self,
+        senses: impl Iterator<Item = Sense>,
+        factor: f32,
+        translations: &Translations,
+        found: &mut Found,
+    ) {
+        let mut other = Found::default();
+        self.add_meanings(senses, factor, translations, &mut other);
+        let before: FxHashMap<u32, f32> = found.words().into_iter().collect();
+        for (posting_id, same) in other.words() {
+            let more = same - before.get(&posting_id).copied().unwrap_or_default();
             if more > 0.0 {
                 found.push(posting_id, more);
             }
         }
-        found.expected = found.expected.max(of_phrase.expected);
+        found.expected = found.expected.max(other.expected);
     }
 
     /// Adds the words that have the concepts of a word or phrase, their probabilities times `factor`. Table and lexicon have
