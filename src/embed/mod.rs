@@ -49,7 +49,7 @@ pub use crate::text::spellings::{as_typed, spellings, with_known_umlauts};
 pub use crate::text::technical_names::with_known_names;
 pub use crate::text::terms::{passage_terms, query_terms};
 pub use crate::text::titles::{is_part_of_title, plain_title, stemmed_title, title_terms};
-pub use crate::text::word_counts::WORD_RULES;
+use crate::text::word_counts::WORD_RULES;
 use crate::text::{LanguageDetector, TextPassage, Tokenizer, lexicon};
 use queue::{Encode, Queue, QueueBounds};
 use text_reader::TextReader;
@@ -97,6 +97,8 @@ struct Parts {
     detector: LanguageDetector,
     scorer: Option<TokenScorer>,
     translations: Option<Translations>,
+    /// The version of the rules and the vocabulary by which words are counted, or 0 without translations.
+    word_rules: u32,
     /// Finds the topics of queries, if the model has translations.
     topics: Option<TopicFinder>,
     queues: Queues,
@@ -164,7 +166,9 @@ impl Embedder {
     ) -> Self {
         let tokenizing = Arc::new(Semaphore::new(std::thread::available_parallelism().map_or(1, usize::from)));
         let topics = translations.as_ref().map(TopicFinder::new);
-        Self { parts: Arc::new(Parts { info, text, detector, scorer, translations, topics, queues, tokenizing }) }
+        let rules = |translations: &Translations| translations.vocabulary_checksum().wrapping_add(WORD_RULES);
+        let word_rules = translations.as_ref().map_or(0, rules);
+        Self { parts: Arc::new(Parts { info, text, detector, scorer, translations, word_rules, topics, queues, tokenizing }) }
     }
 
     pub fn model(&self) -> &ModelInfo {
@@ -277,6 +281,11 @@ impl Embedder {
     /// known.
     pub fn knows(&self, word: u32) -> bool {
         self.vocabulary().has_word(word)
+    }
+
+    /// Returns a number that differs if the words of passages are counted differently: by other rules, or with another vocabulary.
+    pub fn word_rules(&self) -> u32 {
+        self.parts.word_rules
     }
 
     /// Returns what the model knows of words.

@@ -8,7 +8,8 @@ use super::sounds::{SoundIndex, SoundingWord, probability};
 use crate::domain::Word;
 
 /// Factors of the probability that two words are the same name because they sound alike: where the translation table has one of
-/// them, where it has both (or the word of the question is an everyday word), and where the collection has the word itself and the other one is in the same script.
+/// them, where it has both or the word of the question is an everyday word, and where the collection has the word itself and the
+/// other one is in the same script.
 const ONE_TRANSLATED: f32 = 0.6;
 const BOTH_TRANSLATED: f32 = 0.1;
 const ANOTHER_SPELLING: f32 = 0.2;

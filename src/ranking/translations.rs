@@ -91,9 +91,9 @@ impl Translations {
         !self.learned.senses(word).is_empty()
     }
 
-    /// Returns a checksum of what determines the words of passages, which are all of its words and phrases: CRC-32 of their numbers
-    /// in order.
-    pub fn vocabulary(&self) -> u32 {
+    /// Computes a checksum of what determines the words of passages, which are all of its words and phrases: CRC-32 of their
+    /// numbers in order.
+    pub fn vocabulary_checksum(&self) -> u32 {
         let mut hasher = crc32fast::Hasher::new();
         let [words, phrases] = self.lexicon.as_ref().map_or([&[][..]; 2], Lexicon::numbers);
         self.learned.words().iter().chain(words).chain(phrases).for_each(|number| hasher.update(&number.to_le_bytes()));

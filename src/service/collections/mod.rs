@@ -19,10 +19,8 @@ use crate::domain::{
     Caller, Collection, CollectionCounts, CollectionId, CollectionModel, CollectionName, CollectionView, MetadataPath,
     NewCollection, NewSource, Page, PassageBounds, RequestKey, with_causes,
 };
-use crate::embed::WORD_RULES;
 use crate::index::{self, Index};
 use crate::new_id::new_uuid;
-use crate::ranking::Translations;
 use crate::service::folders::orphaned;
 use crate::service::open_collection::worker::Worker;
 use crate::service::open_collection::{Applied, OpenCollection};
@@ -326,9 +324,8 @@ impl State {
 
     pub(crate) fn terms_of(&self) -> TermsOf {
         let embedder = self.embedder.clone();
-        let rules = |translations: &Translations| translations.vocabulary().wrapping_add(WORD_RULES);
-        let vocabulary = embedder.translations().map_or(0, rules);
-        TermsOf::new(move |text, language| embedder.passage_terms(text, language)).with_vocabulary(vocabulary)
+        let rules = embedder.word_rules();
+        TermsOf::new(move |text, language| embedder.passage_terms(text, language)).with_vocabulary(rules)
     }
 
     fn store_options(&self) -> StoreOptions {
