@@ -1,5 +1,5 @@
-//! Search quality on this repository's judged sets, `tests/relevance/` and `tests/names/`: the real program with the shipped model,
-//! measured by `dragoman eval search`, must score about as high as when the floors were set.
+//! Search quality on this repository's judged sets, `tests/relevance/`, `tests/names/` and `tests/everyday/`: the real program with
+//! the shipped model, measured by `dragoman eval search`, must score about as high as when the floors were set.
 
 #![expect(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
 
@@ -18,6 +18,7 @@ use serde_json::{Value, json};
 const MODEL: &str = "models/ems-small";
 const SET: &str = "tests/relevance";
 const NAMES: &str = "tests/names";
+const EVERYDAY: &str = "tests/everyday";
 
 /// The minimum scores of a mode in percent: over all documents, over those in the query's language, over the others.
 struct Floor {
@@ -46,6 +47,13 @@ const FLOORS: [Floor; 12] = [
 
 /// Those of questions whose pages write the name in another script or spelling.
 const NAMES_FLOORS: [Floor; 2] = [floor("full", "all", [74.0, 82.0, 85.0]), floor("full", "other", [85.0, 89.0, 90.0])];
+
+/// Those of everyday queries in many languages.
+const EVERYDAY_FLOORS: [Floor; 3] = [
+    floor("full", "all", [57.0, 67.0, 71.0]),
+    floor("full", "same", [79.0, 85.0, 88.0]),
+    floor("full", "other", [63.0, 71.0, 75.0]),
+];
 
 const fn floor(mode: &'static str, scope: &'static str, [success_at_1, mrr_at_10, ndcg_at_10]: [f64; 3]) -> Floor {
     Floor { mode, scope, success_at_1, mrr_at_10, ndcg_at_10 }
@@ -85,6 +93,24 @@ fn every_name_question_has_one_answer_in_another_language() {
             query.id
         );
     }
+}
+
+#[test]
+fn every_everyday_query_has_one_answer() {
+    let reading = ReadOptions { documents: true, judged: true, split: "test".to_owned() };
+    let set = judged::read(Path::new(EVERYDAY), &reading).unwrap();
+    let languages: HashMap<&str, _> = set.documents.iter().map(|page| (page.id.as_str(), page.language.unwrap())).collect();
+    let own = set.queries.iter().filter(|query| {
+        let answers: Vec<_> = set.gains[&query.id].keys().collect();
+        assert_eq!(answers.len(), 1, "{}", query.id);
+        languages[answers[0].as_str()] == query.language.unwrap()
+    });
+    assert_eq!((set.documents.len(), own.count(), set.queries.len()), (120, 62, 195));
+}
+
+#[test]
+fn everyday_queries_are_answered_in_many_languages() {
+    check_floors(EVERYDAY, &EVERYDAY_FLOORS);
 }
 
 #[test]
