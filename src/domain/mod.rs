@@ -102,6 +102,6 @@ pub use sound::{SOUND_SYMBOLS_MAX, Script, Sound, SoundSymbol};
 #[cfg(test)]
 pub use terms::ConceptWord;
 pub use terms::{
-    CountedWord, LastWords, LiteralPart, PHRASE_WORDS_MAX, PassageTerms, QueryTerm, QueryTerms, QueryWord, SearchCondition,
-    TermPhrase, WORD_COUNT_BITS, WORD_COUNT_MAX, WORD_KEY_BITS, Word, WordCounts, hash_key, phrase_key,
+    CountedWord, LastWords, LiteralPart, PassageTerms, QueryTerm, QueryTerms, QueryWord, SearchCondition, TermPhrase,
+    WORD_COUNT_BITS, WORD_COUNT_MAX, WORD_KEY_BITS, Word, WordCounts, hash_key, phrase_key,
 };

@@ -311,7 +311,7 @@ pub fn hash_key(hash: u32) -> u32 {
 }
 
 /// Maximum number of words of a phrase that is looked up.
-pub const PHRASE_WORDS_MAX: usize = 4;
+const PHRASE_WORDS_MAX: usize = 4;
 
 /// The numbers of the last few words of a text, to find the phrases in it.
 #[derive(Debug, Clone, Default)]
@@ -321,12 +321,13 @@ pub struct LastWords {
 }
 
 impl LastWords {
-    /// Adds the next word, and returns the numbers of the phrases of two and more words that end with it, shortest first.
-    pub fn phrases_with(&mut self, word: u32) -> impl Iterator<Item = u32> + '_ {
+    /// Adds the next word, and returns the phrases of two and more words that end with it, shortest first: how many words each has,
+    /// and its number (`phrase_key`).
+    pub fn phrases_with(&mut self, word: u32) -> impl Iterator<Item = (usize, u32)> + '_ {
         self.words.rotate_left(1);
         self.words[PHRASE_WORDS_MAX - 1] = word;
         self.count = PHRASE_WORDS_MAX.min(self.count + 1);
-        (2..=self.count).map(|length| phrase_key(&self.words[PHRASE_WORDS_MAX - length..]))
+        (2..=self.count).map(|length| (length, phrase_key(&self.words[PHRASE_WORDS_MAX - length..])))
     }
 }
 
@@ -349,8 +350,8 @@ mod tests {
     #[test]
     fn the_phrases_that_end_with_a_word_have_at_most_four_words() {
         let mut last_words = LastWords::default();
-        let phrases: Vec<Vec<u32>> = (1..=5).map(|word| last_words.phrases_with(word).collect()).collect();
-        let keys = |phrases: &[&[u32]]| phrases.iter().map(|words| phrase_key(words)).collect::<Vec<_>>();
+        let phrases: Vec<Vec<(usize, u32)>> = (1..=5).map(|word| last_words.phrases_with(word).collect()).collect();
+        let keys = |phrases: &[&[u32]]| phrases.iter().map(|words| (words.len(), phrase_key(words))).collect::<Vec<_>>();
         assert_eq!(phrases[..2], [vec![], keys(&[&[1, 2]])]);
         assert_eq!(phrases[4], keys(&[&[4, 5], &[3, 4, 5], &[2, 3, 4, 5]]));
     }

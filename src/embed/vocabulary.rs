@@ -8,7 +8,7 @@ use crate::text::known_words::KnownWords;
 pub struct Vocabulary<'a>(pub(super) Option<&'a Translations>);
 
 impl KnownWords for Vocabulary<'_> {
-    /// Words of the lexicon are divided into their parts, too: it lists "Personenaufzug", which has to find "Aufzug".
+    /// Words that only the lexicon has do not count: it lists compounds, which are to be found by their parts, too.
     fn has_word(&self, word: u32) -> bool {
         self.0.is_some_and(|translations| translations.has_learned(word))
     }

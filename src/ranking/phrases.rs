@@ -4,20 +4,22 @@
 use rustc_hash::FxHashMap;
 
 use super::translations::Translations;
-use crate::domain::{PHRASE_WORDS_MAX, QueryWord, phrase_key};
+use crate::domain::{LastWords, QueryWord};
 
 /// Returns the words of a question that belong to a phrase, by their numbers, with the number of the longest such phrase.
 pub(super) fn phrases(query: &[QueryWord], translations: &Translations) -> FxHashMap<u32, u32> {
     let words: Vec<u32> = query.iter().filter(|word| word.is_typed).map(|word| word.word.key).collect();
+    let (mut last_words, mut phrases) = (LastWords::default(), Vec::new());
+    for (end, word) in (1..).zip(&words) {
+        let ending_here = last_words.phrases_with(*word);
+        phrases
+            .extend(ending_here.filter(|(_, key)| translations.phrase_senses(*key).next().is_some()).map(|found| (found, end)));
+    }
+    phrases.sort_by_key(|((length, _), _)| std::cmp::Reverse(*length));
     let mut of_words = FxHashMap::default();
-    for length in (2..=PHRASE_WORDS_MAX).rev() {
-        for phrase in words.windows(length) {
-            let key = phrase_key(phrase);
-            if translations.phrase_senses(key).next().is_some() {
-                for word in phrase {
-                    of_words.entry(*word).or_insert(key);
-                }
-            }
+    for ((length, key), end) in phrases {
+        for word in &words[end - length..end] {
+            of_words.entry(*word).or_insert(key);
         }
     }
     of_words
@@ -26,7 +28,7 @@ pub(super) fn phrases(query: &[QueryWord], translations: &Translations) -> FxHas
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::domain::{ConceptWord, Word};
+    use crate::domain::{ConceptWord, Word, phrase_key};
 
     /// Returns the phrases of a question of these words, if these are the phrases of the lexicon.
     fn found(words: &[u32], phrases_of_lexicon: &[&[u32]]) -> Vec<(u32, u32)> {

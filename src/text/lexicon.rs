@@ -2,7 +2,7 @@
 //! what laws, news and subtitles talk about; it hardly has faucets, screwdrivers and rashes, nor that trash is garbage.
 //!
 //! Each line of a text file in `lexicon/` is a concept: `en=garbage,trash;de=Müll,Abfall;…`, the words of a language as
-//! dictionaries list them. `CONTRIBUTING.md` has the rules for new lines. Finding the words of 750,000 entries takes longer than
+//! dictionaries list them. `CONTRIBUTING.md` has the rules for new lines. Finding the words of 800,000 entries takes longer than
 //! loading the model, so the program contains two tables made from the text instead, in the format of a translation table
 //! (`ranking::Lexicon`).
 

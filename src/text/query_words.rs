@@ -35,7 +35,8 @@ pub fn query_words(
     known: impl KnownWords,
     tokens: impl Fn(&str) -> usize,
 ) -> Vec<QueryWord> {
-    let (is_known, mut words) = (|word: u32| known.has_word(word), Vec::<QueryWord>::new());
+    let is_known = |word: u32| known.has_word(word);
+    let mut words: Vec<QueryWord> = Vec::new();
     let mut misspelled = 0;
     // Whether the vocabulary has the word that inner words are in.
     let mut within_known = false;
@@ -69,8 +70,8 @@ pub fn query_words(
     words
 }
 
-/// Returns the numbers of a word's other forms: in other characters, or a known word without the Arabic article. A name that is put together
-/// from several words has none.
+/// Returns the numbers of a word's other forms: in other characters, or a known word without the Arabic article. A name that is put
+/// together from several words has none.
 fn forms(class: Class, word: &PlainWord<'_>, known: &impl KnownWords) -> Vec<u32> {
     match class {
         Class::Unspaced if word.word().parts == 0 => other_forms(&word.text).iter().map(|form| word_key(form)).collect(),

@@ -44,8 +44,8 @@ impl Words {
             self.words.push(counted);
             self.words.extend(also_counted(run.class, &word, known).into_iter().map(Word::from));
             if word.is_single() {
-                let phrases = self.last_words.phrases_with(counted.key).filter(|phrase| known.has_phrase(*phrase));
-                self.words.extend(phrases.map(Word::from));
+                let phrases = self.last_words.phrases_with(counted.key).filter(|(_, phrase)| known.has_phrase(*phrase));
+                self.words.extend(phrases.map(|(_, phrase)| Word::from(phrase)));
             }
             self.count += 1;
             if self.count <= BEGINNING {

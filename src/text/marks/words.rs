@@ -20,9 +20,8 @@ impl PassageWords {
             marks.extend(is_found.then(source).flatten());
             if word.is_single() {
                 end += 1;
-                let ending_here = last_words.phrases_with(word.key()).zip(2..);
-                let longest = ending_here.filter(|(phrase, _)| is_wanted(*phrase)).last();
-                phrases.extend(longest.map(|(_, length)| end - length..end));
+                let longest = last_words.phrases_with(word.key()).filter(|(_, phrase)| is_wanted(*phrase)).last();
+                phrases.extend(longest.map(|(length, _)| end - length..end));
             }
         });
         if !phrases.is_empty() {
