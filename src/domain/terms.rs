@@ -46,6 +46,8 @@ pub struct QueryWord {
     pub word: Word,
     /// The numbers of its other forms, which are the same word in another writing: traditional instead of simplified characters.
     pub forms: Vec<u32>,
+    /// The number of the word with its accents, if it has some.
+    pub accented: Option<u32>,
     /// Whether the query has it as a whole. False for a part of a longer word and for a name that is put together.
     pub is_typed: bool,
     /// The numbers of the known words that it may mean if it is misspelled.
@@ -61,6 +63,7 @@ impl From<Word> for QueryWord {
         Self {
             word,
             forms: Vec::new(),
+            accented: None,
             is_typed: word.parts == 0,
             corrections: Vec::new(),
             tokens: Vec::new(),

@@ -6,11 +6,12 @@ use std::sync::Arc;
 use quick_cache::Weighter;
 use quick_cache::sync::Cache;
 
+use super::phrases::Phrase;
 use crate::domain::Word;
 
 /// Minimum probability that a word of the collection means what a significant word of the question does, to be one of its
 /// matches.
-const MEANING_MIN: f32 = 0.1;
+const MEANING_MIN: f32 = 0.25;
 /// Maximum number of words of the collection that the cached expansions have together, eight bytes each.
 const CACHED_WORDS_MAX: u64 = 1 << 20;
 /// About how many words of the collection a word of a question finds.
@@ -41,7 +42,7 @@ impl Expansion {
 }
 
 /// A word, the phrase of the question to which it belongs, and the version of the collection.
-type Key = (Word, Option<u32>, u32);
+type Key = (Word, Option<Phrase>, u32);
 
 /// The expansions of words in versions of a collection. Those of older versions stay until others need their room.
 #[derive(Debug)]
@@ -85,7 +86,15 @@ mod tests {
     #[test]
     fn a_word_is_looked_up_once_per_phrase_and_version() {
         let (expansions, mut looked_up) = (ExpansionCache::default(), 0);
-        let keys = [(7, None, 1), (7, None, 1), (8, None, 1), (7, None, 1), (7, None, 2), (7, None, 2), (7, Some(9), 2)];
+        let keys = [
+            (7, None, 1),
+            (7, None, 1),
+            (8, None, 1),
+            (7, None, 1),
+            (7, None, 2),
+            (7, None, 2),
+            (7, Some(Phrase { key: 9, words: 2 }), 2),
+        ];
         for (word, phrase, version) in keys {
             let found = expansions.get((word.into(), phrase, version), || {
                 looked_up += 1;

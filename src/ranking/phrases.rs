@@ -1,25 +1,35 @@
 //! Finds the phrases in a question that the lexicon has as a whole: the words of "washing machine" together mean what one word
-//! means in other languages.
+//! means in other languages. A word with its accents, such as "chó", counts as a phrase of one word.
 
 use rustc_hash::FxHashMap;
 
 use super::translations::Translations;
 use crate::domain::{LastWords, QueryWord};
 
-/// Returns the words of a question that belong to a phrase, by their numbers, with the number of the longest such phrase.
-pub(super) fn phrases(query: &[QueryWord], translations: &Translations) -> FxHashMap<u32, u32> {
-    let words: Vec<u32> = query.iter().filter(|word| word.is_typed).map(|word| word.word.key).collect();
+/// Several words of a question, or one with its accents, that the lexicon has as a whole.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(super) struct Phrase {
+    /// Its number (`domain::phrase_key`).
+    pub(super) key: u32,
+    /// Number of its words.
+    pub(super) words: usize,
+}
+
+/// Returns the words of a question that belong to a phrase, by their numbers, with the longest such phrase.
+pub(super) fn phrases(query: &[QueryWord], translations: &Translations) -> FxHashMap<u32, Phrase> {
+    let typed: Vec<&QueryWord> = query.iter().filter(|word| word.is_typed).collect();
     let (mut last_words, mut phrases) = (LastWords::default(), Vec::new());
-    for (end, word) in (1..).zip(&words) {
-        let ending_here = last_words.phrases_with(*word);
-        phrases
-            .extend(ending_here.filter(|(_, key)| translations.phrase_senses(*key).next().is_some()).map(|found| (found, end)));
+    for (end, word) in (1..).zip(&typed) {
+        let accented = word.accented.map(|key| Phrase { key, words: 1 });
+        let several = last_words.phrases_with(word.word.key).map(|(words, key)| Phrase { key, words });
+        let known = several.chain(accented).filter(|phrase| translations.phrase_senses(phrase.key).next().is_some());
+        phrases.extend(known.map(|phrase| (phrase, end)));
     }
-    phrases.sort_by_key(|((length, _), _)| std::cmp::Reverse(*length));
+    phrases.sort_by_key(|(phrase, _)| std::cmp::Reverse(phrase.words));
     let mut of_words = FxHashMap::default();
-    for ((length, key), end) in phrases {
-        for word in &words[end - length..end] {
-            of_words.entry(*word).or_insert(key);
+    for (phrase, end) in phrases {
+        for word in &typed[end - phrase.words..end] {
+            of_words.entry(word.word.key).or_insert(phrase);
         }
     }
     of_words
@@ -34,7 +44,8 @@ mod tests {
     fn found(words: &[u32], phrases_of_lexicon: &[&[u32]]) -> Vec<(u32, u32)> {
         let concepts: Vec<_> = phrases_of_lexicon.iter().map(|words| vec![ConceptWord::Phrase(phrase_key(words))]).collect();
         let query: Vec<QueryWord> = words.iter().map(|word| Word::from(*word).into()).collect();
-        let mut found: Vec<(u32, u32)> = phrases(&query, &Translations::default().with_concepts(&concepts)).into_iter().collect();
+        let found = phrases(&query, &Translations::default().with_concepts(&concepts));
+        let mut found: Vec<(u32, u32)> = found.into_iter().map(|(word, phrase)| (word, phrase.key)).collect();
         found.sort_unstable();
         found
     }
@@ -50,6 +61,14 @@ mod tests {
     fn the_longest_phrase_counts() {
         let (long, short) = (phrase_key(&[2, 3, 4]), phrase_key(&[1, 2]));
         assert_eq!(found(&[1, 2, 3, 4], &[&[1, 2], &[2, 3, 4], &[3, 4]]), [(1, short), (2, long), (3, long), (4, long)]);
+    }
+
+    #[test]
+    fn a_word_with_its_accents_is_a_phrase_of_one_word() {
+        let query = [QueryWord { accented: Some(7), ..Word::from(2).into() }, Word::from(3).into()];
+        let of = |phrase: u32| phrases(&query, &Translations::default().with_concepts(&[vec![ConceptWord::Phrase(phrase)]]));
+        assert_eq!(of(7).into_iter().collect::<Vec<_>>(), [(2, Phrase { key: 7, words: 1 })]);
+        assert_eq!(of(8).len(), 0);
     }
 
     #[test]

@@ -25,12 +25,6 @@ const SAME: f32 = 0.98;
 /// Factor of the cosine of a token with itself if it is a whole word in the question and only part of a longer one in the
 /// passage.
 const PARTIAL: f32 = 0.5;
-/// Minimum weight of a token, as a share of the average in its question, for a match with it to be significant.
-const SIGNIFICANT_MIN: f32 = 0.5;
-/// The same as a share of the weight of an average token of the vocabulary that is as rare as possible. Either is enough,
-/// because even next to a rare number, the words of a question still say something. In the shipped table, articles and
-/// prepositions have up to 0.2 and pieces of nouns 0.3 or more.
-const SIGNIFICANT_ALONE: f32 = 0.3;
 
 /// A question compared with the vocabulary of a collection.
 pub struct Question {
@@ -41,7 +35,8 @@ pub struct Question {
     own_rows: Option<Factor>,
     /// The weight of each of these tokens, in groups of `LANES`. The sum is 1; lanes without a token have 0.
     weights: Vec<[f32; LANES]>,
-    significant_min: f32,
+    /// Whether each of these tokens is significant.
+    significant: Vec<bool>,
     /// For each token of the question, those with a cosine of `SCANNED` or more, nearest first.
     near: Vec<Arc<[NearToken]>>,
     cosines: Cosines,
@@ -109,12 +104,12 @@ impl Cosines {
 }
 
 impl Question {
-    /// Prepares a question. `weights` are the weights of the tokens `ids`, and `average` is the weight of an average token
-    /// that is as rare as possible, and `near` has the near tokens of each.
+    /// Prepares a question. `weights` are the weights of the tokens `ids`, `significant` says which of them are significant, and
+    /// `near` has the near tokens of each.
     pub(super) fn new(
         table: Arc<Rows>,
         ids: &[u16],
-        (weights, average): (Vec<f32>, f32),
+        (weights, significant): (Vec<f32>, Vec<bool>),
         near: Vec<Arc<[NearToken]>>,
     ) -> Result<Self, ScorerError> {
         let groups = ids.len().div_ceil(LANES).max(1);
@@ -123,10 +118,9 @@ impl Question {
         for (lane, weight) in weights.into_iter().enumerate() {
             grouped[lane / LANES][lane % LANES] = weight / total;
         }
-        let significant_min = (SIGNIFICANT_MIN / ids.len().max(1) as f32).min(SIGNIFICANT_ALONE * average / total);
         let own_rows = (!ids.is_empty()).then(|| Factor::new(table.gather(ids)?)).transpose()?;
         let cosines = Cosines::new(table.len(), groups);
-        Ok(Self { table, ids: ids.to_vec(), own_rows, weights: grouped, significant_min, near, cosines })
+        Ok(Self { table, ids: ids.to_vec(), own_rows, weights: grouped, significant, near, cosines })
     }
 
     /// Adds the tokens of passages that will be scored. Adding all at once is faster than one by one.
@@ -204,25 +198,24 @@ impl Question {
 
     /// Whether a token is a significant token of the question.
     pub(super) fn is_significant(&self, token: u32) -> bool {
-        let lane = self.ids.iter().position(|id| u32::from(*id) == token);
-        lane.is_some_and(|lane| self.weights[lane / LANES][lane % LANES] >= self.significant_min)
+        let mut tokens = self.ids.iter().zip(&self.significant);
+        tokens.any(|(id, is_significant)| *is_significant && u32::from(*id) == token)
     }
 
     /// Returns the relation of each token of a passage to the question. Nothing is near to the question's tokens in `ignored`.
     pub fn matches(&self, tokens: &[u16], ignored: &[u32]) -> Vec<TokenMatch> {
-        let significant = self.significant_min;
         let (near, same) = ((NEAR * ONE) as i16, (SAME * ONE) as i16);
         let mut matches = vec![TokenMatch::Other; tokens.len()];
-        for (group, weights) in self.weights.iter().enumerate() {
+        for (group, significant) in self.significant.chunks(LANES).enumerate() {
             let row = |&token: &u16| self.cosines.get(token, group).copied().unwrap_or_else(|| self.compare(token, group));
             let rows: Vec<[i16; LANES]> = tokens.iter().map(row).collect();
             let is_ignored = |lane: usize| self.ids.get(group * LANES + lane).is_none_or(|id| ignored.contains(&u32::from(*id)));
-            for (lane, &weight) in weights.iter().enumerate().filter(|(lane, _)| !is_ignored(*lane)) {
+            for (lane, is_significant) in significant.iter().enumerate().filter(|(lane, _)| !is_ignored(*lane)) {
                 let nearest = rows.iter().map(|row| row[lane]).max().unwrap_or(0);
                 for (found, cosine) in matches.iter_mut().zip(rows.iter().map(|row| row[lane])) {
-                    if weight >= significant && cosine >= near && cosine == nearest {
+                    if *is_significant && cosine >= near && cosine == nearest {
                         *found = TokenMatch::Near;
-                    } else if weight < significant && cosine >= same && *found == TokenMatch::Other {
+                    } else if !is_significant && cosine >= same && *found == TokenMatch::Other {
                         *found = TokenMatch::Light;
                     }
                 }

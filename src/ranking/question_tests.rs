@@ -40,7 +40,7 @@ fn plain(question: &[u32], passage: &[u16], index: &TokenIndex) -> f32 {
         let without: f32 = near.map(|other| 1.0 - index.frequency(other as u16) as f32 / index.len() as f32).product();
         let share = (1.0 - without).max(1.0 / (index.len() as f32 + 1.0));
         let times = question.iter().filter(|&&other| other as usize == token).count() as f32;
-        let weight = (times * table.weights[token]).powf(0.7) / times * (1.0 + 1.0 / share).ln();
+        let weight = (times * table.weights[token]).powf(0.4) / times * (1.0 + 1.0 / share).ln();
         let greatest = passage.iter().map(|&other| cosine(token, usize::from(other))).fold(0.0, f32::max);
         sum += weight * greatest;
         total += weight;

@@ -11,6 +11,9 @@ use super::lexicon::Lexicon;
 use super::sense_table::{Sense, SenseTable};
 use super::table_file::TableError;
 
+/// Minimum length of a word's vector of probabilities, so that a word that hardly has a meaning does not get a strong one.
+const LENGTH_MIN: f32 = 0.05;
+
 /// The concepts of words.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Translations {
@@ -47,17 +50,17 @@ impl Translations {
     }
 
     /// Returns the concepts of a word, those of the lexicon last. An unknown word has none.
-    pub fn senses(&self, word: u32) -> impl Iterator<Item = Sense> + '_ {
+    pub fn senses(&self, word: u32) -> impl Iterator<Item = Sense> + Clone + '_ {
         self.learned.senses(word).iter().copied().chain(self.of_lexicon(word, Lexicon::senses))
     }
 
     /// Returns the concepts of several words in a row, by their number (`domain::phrase_key`).
-    pub(super) fn phrase_senses(&self, phrase: u32) -> impl Iterator<Item = Sense> + '_ {
+    pub(super) fn phrase_senses(&self, phrase: u32) -> impl Iterator<Item = Sense> + Clone + '_ {
         self.of_lexicon(phrase, Lexicon::phrase_senses)
     }
 
     /// Returns the concepts of a word of a passage. The phrases that `has_phrase` accepts are words of passages, too.
-    pub(super) fn passage_senses(&self, key: u32) -> impl Iterator<Item = Sense> + '_ {
+    pub(super) fn passage_senses(&self, key: u32) -> impl Iterator<Item = Sense> + Clone + '_ {
         self.senses(key).chain(self.phrase_senses(key))
     }
 
@@ -66,7 +69,7 @@ impl Translations {
         self.phrase_senses(phrase).next().is_some() && !self.has(phrase)
     }
 
-    fn of_lexicon(&self, key: u32, look_up: impl Fn(&Lexicon, u32) -> &[Sense]) -> impl Iterator<Item = Sense> + '_ {
+    fn of_lexicon(&self, key: u32, look_up: impl Fn(&Lexicon, u32) -> &[Sense]) -> impl Iterator<Item = Sense> + Clone + '_ {
         let senses = self.lexicon.as_ref().map_or(&[][..], |lexicon| look_up(lexicon, key));
         senses.iter().map(|sense| sense.moved(self.learned_end))
     }
@@ -109,4 +112,13 @@ impl Translations {
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
+}
+
+/// Returns the factor for the probabilities of a word's concepts by which two words are compared: one over the square root of the
+/// length of their vector. With it, the sum of the products of two words is the geometric mean of the probability that they mean
+/// the same and the cosine of their meanings. The probability alone is low for words of which the table is less sure, such as
+/// most forms of a word in languages with many.
+pub(super) fn meaning_scale(senses: impl Iterator<Item = Sense>) -> f32 {
+    let length = senses.map(|sense| sense.probability().powi(2)).sum::<f32>().sqrt();
+    length.max(LENGTH_MIN).sqrt().recip()
 }

@@ -1,7 +1,7 @@
 //! The words of many passages in memory, to score them for a question in words of any language.
 //!
 //! BM25 (Robertson and Zaragoza, 2009) in which a word of the question represents every word of the collection that shares a
-//! concept with it. Its count is the sum of their counts, each times the probability that both words mean the same
+//! concept with it. Its count is the sum of their counts, each times about the probability that both words mean the same
 //! (probabilistic structured queries, Darwish and Oard, 2003, with concepts between the two words). Names that no translation
 //! table has are recognized in other scripts by their sound (`sounds`).
 
@@ -20,7 +20,7 @@ use super::expansions::{Expansion, ExpansionCache};
 use super::phrases::phrases;
 use super::question::Question;
 use super::sounds::{SoundIndex, SoundingWord};
-use super::translations::Translations;
+use super::translations::{Translations, meaning_scale};
 use super::weighted_words::{SignificantWord, Weighted, WordScores, sufficient_score, weighted_words};
 use crate::domain::{CountedWord, PassageId, QueryWord, WORD_COUNT_BITS, WORD_COUNT_MAX, Word, WordCounts};
 
@@ -36,7 +36,7 @@ const SPARE_PART: u32 = 8;
 /// Minimum rarity of a word of the question, as a share of the average, for a match with it to be significant.
 const SIGNIFICANT_MIN: f32 = 0.5;
 /// Minimum probability that two words mean the same for one to be found by the other.
-const PROBABLY: f32 = 0.5;
+const PROBABLY: f32 = 0.6;
 /// Maximum number of visits per passage of the collection, with the minimum below. A passage counts once for each word that
 /// leads to it. Beyond that, the most frequent words of the question are ignored.
 const VISITS_PER_PASSAGE: usize = 1;
@@ -123,8 +123,9 @@ impl WordIndex {
     fn posting_id(&mut self, CountedWord { key, sound, .. }: CountedWord, translations: &Translations) -> u32 {
         let posting_id = *self.words.entry(key).or_insert_with(|| {
             let posting_id = self.postings.len() as u32;
+            let scale = meaning_scale(translations.passage_senses(key));
             for sense in translations.passage_senses(key) {
-                self.concepts.entry(sense.concept()).or_default().add(posting_id, sense.probability());
+                self.concepts.entry(sense.concept()).or_default().add(posting_id, scale * sense.probability());
             }
             let is_phrase = translations.has_phrase(key);
             self.postings.push(Posting { word: key, is_phrase, has_sound: false, start: 0, length: 0, capacity: 0, live: 0 });

@@ -24,7 +24,7 @@ mod tests {
 
     use super::source::{ENDINGS, FILES, FOLDER, entries, lines, words_of};
     use crate::domain::{ConceptWord, Language, phrase_key};
-    use crate::text::plain_words::word_key;
+    use crate::text::plain_words::{accented_key, word_key};
 
     #[test]
     fn each_text_file_of_the_folder_is_read() {
@@ -41,6 +41,19 @@ mod tests {
         let (phrases, words) = words.split_at(words.len() - single.len());
         assert_eq!(words, single);
         assert!(["machine", "machines"].iter().all(|last| phrases.contains(&phrase(["washing", last]))));
+    }
+
+    #[test]
+    fn a_word_with_tones_is_hardly_the_word_without_them() {
+        let [en, es, without_tones, with_tones] = words_of("en=dog;es=año;vi=chó", |_| true)[..] else { panic!() };
+        let key_and_share = |word: ConceptWord| match word {
+            ConceptWord::Word { key, share } => (key, share),
+            ConceptWord::Phrase(key) => (key, 1.0),
+        };
+        assert_eq!([en, es].map(key_and_share), [(word_key("dog"), 1.0), (word_key("ano"), 1.0)]);
+        assert_eq!(with_tones, ConceptWord::Phrase(accented_key("chó")));
+        let (key, share) = key_and_share(without_tones);
+        assert!(key == word_key("cho") && share < 0.5);
     }
 
     #[test]

@@ -15,7 +15,7 @@ use icu_segmenter::{WordSegmenter, WordSegmenterBorrowed};
 
 use super::runs::{Class, Run, fold, is_pictograph, join_characters, normalized, pictograph, runs, truncate_term};
 use super::sound::sound;
-use crate::domain::{Word, hash_key};
+use crate::domain::{Word, hash_key, phrase_key};
 
 /// Minimum and maximum number of characters of a name that is joined from several words in a script without spaces.
 const JOINED_NAME_CHARS: std::ops::RangeInclusive<usize> = 2..=8;
@@ -43,6 +43,12 @@ pub fn has_words(text: &str) -> bool {
 /// Returns the number of a word, which has `domain::WORD_KEY_BITS` bits. Different words rarely share one.
 pub fn word_key(word: &str) -> u32 {
     hash_key(crc32fast::hash(word.as_bytes()))
+}
+
+/// Returns the number of a normalized word with its accents. It is the number of a phrase of one word, so it differs from that of
+/// the word in its plain form.
+pub(super) fn accented_key(word: &str) -> u32 {
+    phrase_key(&[word_key(word)])
 }
 
 /// Returns the number of a normalized word in its plain form.
@@ -76,6 +82,11 @@ impl PlainWord<'_> {
     /// Returns its number.
     pub(super) fn key(&self) -> u32 {
         word_key(&self.text)
+    }
+
+    /// Returns the number of the word with its accents, if it has some.
+    pub(super) fn accented(&self) -> Option<u32> {
+        (!self.spelled.is_empty() && self.spelled != self.text).then(|| accented_key(self.spelled))
     }
 
     /// Whether it is neither put together from others nor within another.

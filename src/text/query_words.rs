@@ -64,7 +64,7 @@ pub fn query_words(
             parts.clear();
         }
         let of = |word: Word| QueryWord { tokens: own_tokens.clone(), is_small_number, ..word.into() };
-        words.push(QueryWord { forms, corrections, ..of(counted) });
+        words.push(QueryWord { forms, corrections, accented: word.accented(), ..of(counted) });
         words.extend(parts.into_iter().map(|part| QueryWord { is_typed: false, ..of(part.into()) }));
     });
     words
@@ -203,7 +203,7 @@ pub fn punctuation(text: &str, pieces: &[(u32, Range<usize>)]) -> HashSet<u32> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::plain_words::word_key;
+    use super::super::plain_words::{accented_key, word_key};
     use super::*;
 
     fn keys(words: &[&str]) -> Vec<u32> {
@@ -217,6 +217,13 @@ mod tests {
         let found: Vec<u32> = words.iter().map(|word| word.word.key).collect();
         assert_eq!(found, keys(&["die", "bruckensanierung", "brucken", "sanierung"]));
         assert_eq!(query_words("Die Brückensanierung", &[], |_| true, |_| 0).len(), 2);
+    }
+
+    #[test]
+    fn a_word_with_accents_has_the_number_of_that_spelling() {
+        let words = query_words("Chó cho", &[], |_| true, |_| 0);
+        let accented: Vec<Option<u32>> = words.iter().map(|word| word.accented).collect();
+        assert_eq!(accented, [Some(accented_key("chó")), None]);
     }
 
     #[test]

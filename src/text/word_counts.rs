@@ -7,7 +7,7 @@ use super::word_parts::also_counted;
 use crate::domain::{LastWords, Word, WordCounts};
 
 /// The version of the rules by which words are counted. Collections with words of another version compute them again.
-pub const WORD_RULES: u32 = 3;
+pub const WORD_RULES: u32 = 4;
 /// Number of words at the beginning of a text, which is often its title: there it says what it is about. `training/README.md`
 /// shows how this and the two numbers below were chosen.
 const BEGINNING: usize = 12;
@@ -44,8 +44,8 @@ impl Words {
             self.words.push(counted);
             self.words.extend(also_counted(run.class, &word, known).into_iter().map(Word::from));
             if word.is_single() {
-                let phrases = self.last_words.phrases_with(counted.key).filter(|(_, phrase)| known.has_phrase(*phrase));
-                self.words.extend(phrases.map(|(_, phrase)| Word::from(phrase)));
+                let phrases = self.last_words.phrases_with(counted.key).map(|(_, phrase)| phrase).chain(word.accented());
+                self.words.extend(phrases.filter(|phrase| known.has_phrase(*phrase)).map(Word::from));
             }
             self.count += 1;
             if self.count <= BEGINNING {
@@ -65,7 +65,7 @@ impl Words {
 
 #[cfg(test)]
 mod tests {
-    use super::super::plain_words::{plain_words, word_key};
+    use super::super::plain_words::{accented_key, plain_words, word_key};
     use super::*;
     use crate::domain::phrase_key;
 
@@ -89,22 +89,32 @@ mod tests {
         assert_eq!(keys, expect);
     }
 
+    /// A model that has all words, and one phrase.
+    struct Phrase(u32);
+
+    impl KnownWords for Phrase {
+        fn has_word(&self, _: u32) -> bool {
+            true
+        }
+
+        fn has_part(&self, _: u32) -> bool {
+            true
+        }
+
+        fn has_phrase(&self, phrase: u32) -> bool {
+            phrase == self.0
+        }
+    }
+
+    #[test]
+    fn a_word_that_is_known_with_its_accents_is_counted_with_and_without_them() {
+        let counts = word_counts("Chó và CHÓ, cho", Phrase(accented_key("chó")));
+        let count = |key: u32| counts.iter().find(|count| count.key == key).map_or(0, |count| count.count);
+        assert_eq!([word_key("cho"), accented_key("chó"), accented_key("và")].map(count), [3, 2, 0]);
+    }
+
     #[test]
     fn a_known_phrase_is_counted_with_its_words() {
-        struct Phrase(u32);
-        impl KnownWords for Phrase {
-            fn has_word(&self, _: u32) -> bool {
-                true
-            }
-
-            fn has_part(&self, _: u32) -> bool {
-                true
-            }
-
-            fn has_phrase(&self, phrase: u32) -> bool {
-                phrase == self.0
-            }
-        }
         let keys = |text: &str, phrase: &[&str]| {
             let phrase = phrase_key(&phrase.iter().map(|word| word_key(word)).collect::<Vec<_>>());
             let counts = word_counts(text, Phrase(phrase));

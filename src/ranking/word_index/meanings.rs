@@ -6,16 +6,22 @@ use rustc_hash::FxHashMap;
 use super::{PROBABLY, WORD_COUNT_BITS, WordIndex};
 use crate::domain::{QueryWord, Script, Sound};
 use crate::ranking::expansions::Expansion;
+use crate::ranking::phrases::Phrase;
 use crate::ranking::sense_table::Sense;
 use crate::ranking::sounding::{MISSPELLED, Sounding, Typed, sounding};
 use crate::ranking::sounds::probability;
-use crate::ranking::translations::Translations;
+use crate::ranking::translations::{Translations, meaning_scale};
 
 /// Two words with a lower probability of the same meaning are different words.
 const SAME_MIN: f32 = 0.02;
 /// What share of a phrase's meaning each of its words has. With a higher one, a translation of the phrase comes before a passage
 /// that has the words themselves in another form ("World War II").
-const IN_PHRASE: f32 = 0.267;
+const IN_PHRASE: f32 = 0.2;
+/// What share of its meanings a word keeps without its accents, if the lexicon has it with them.
+const WITHOUT_ACCENTS: f32 = 0.2;
+/// Exponent of the probability that a word of a passage means what a word of the question does: likely translations count almost
+/// as much as the word itself. `training/README.md` shows how it was chosen.
+const PROBABILITY_POWER: f32 = 0.8;
 /// Minimum contribution of one concept to that probability. It skips most words of a concept, because they hardly mean it.
 const PART_MIN: f32 = SAME_MIN / 8.0;
 /// The probability that a word and another form of it are the same word. It is below 1, so that the word as typed comes first.
@@ -50,18 +56,19 @@ impl Found {
 
 impl WordIndex {
     /// Finds the words of the collection that a word of the question represents, by itself and as a word of `phrase`.
-    pub(super) fn expansion(&self, query_word: &QueryWord, phrase: Option<u32>, translations: &Translations) -> Expansion {
+    pub(super) fn expansion(&self, query_word: &QueryWord, phrase: Option<Phrase>, translations: &Translations) -> Expansion {
         let QueryWord { word, forms, corrections, .. } = query_word;
         let mut found = Found::default();
+        let (plain, of_phrase) = shares(phrase);
         let known = std::iter::once(&word.key).chain(forms).find(|form| translations.has(**form));
         if let Some(known) = known {
-            self.add_meanings(translations.senses(*known), 1.0, translations, &mut found);
+            self.add_meanings(translations.senses(*known), plain, translations, &mut found);
         }
         for form in forms.iter().filter(|form| known.is_some_and(|known| known != *form)) {
             self.add_other_meanings(translations.senses(*form), OTHER_FORM, translations, &mut found);
         }
         if let Some(phrase) = phrase {
-            self.add_other_meanings(translations.phrase_senses(phrase), IN_PHRASE, translations, &mut found);
+            self.add_other_meanings(translations.phrase_senses(phrase.key), of_phrase, translations, &mut found);
         }
         let is_translated = known.is_some() || phrase.is_some();
         let posting = self.posting_of(word.key);
@@ -101,9 +108,14 @@ impl WordIndex {
             is_misspelled |= found.entries.len() > before;
         }
         if let Some(posting) = posting {
-            found.push(posting, 1.0);
+            found.push(posting, plain);
         }
-        let words: Vec<(u32, f32)> = found.words().into_iter().filter(|(_, same)| *same >= SAME_MIN).collect();
+        let accented = phrase.filter(|phrase| phrase.words == 1).and_then(|phrase| self.posting_of(phrase.key));
+        if let Some(accented) = accented {
+            found.push(accented, 1.0);
+        }
+        let words = found.words().into_iter().filter(|(_, same)| *same >= SAME_MIN);
+        let words: Vec<(u32, f32)> = words.map(|(posting_id, same)| (posting_id, same.powf(PROBABILITY_POWER))).collect();
         let (all, having) = (self.len() as f32, found.expected.min(self.len() as f32));
         let visits = words.iter().map(|(posting_id, _)| self.frequency(*posting_id)).sum();
         let counts = !(word.parts > 0 && words.is_empty());
@@ -132,7 +144,7 @@ impl WordIndex {
     /// the word itself, as found so far, keeps the higher probability, because both say the same.
     fn add_other_meanings(
         &self,
-        senses: impl Iterator<Item = Sense>,
+        senses: impl Iterator<Item = Sense> + Clone,
         factor: f32,
         translations: &Translations,
         found: &mut Found,
@@ -151,8 +163,15 @@ impl WordIndex {
 
     /// Adds the words that have the concepts of a word or phrase, their probabilities times `factor`. Table and lexicon have
     /// many of these words in common, so only the one that leads to more passages counts for how many are expected.
-    fn add_meanings(&self, senses: impl Iterator<Item = Sense>, factor: f32, translations: &Translations, found: &mut Found) {
+    fn add_meanings(
+        &self,
+        senses: impl Iterator<Item = Sense> + Clone,
+        factor: f32,
+        translations: &Translations,
+        found: &mut Found,
+    ) {
         let mut expected = [0.0; 2];
+        let factor = factor * meaning_scale(senses.clone());
         for sense in senses {
             let Some(concept) = self.concepts.get(&sense.concept()) else { continue };
             let probability = factor * sense.probability();
@@ -163,5 +182,13 @@ impl WordIndex {
             expected[usize::from(translations.is_of_lexicon(sense.concept()))] += probability * self.entries(concept) as f32;
         }
         found.expected += expected[0].max(expected[1]);
+    }
+}
+
+/// Returns the shares of its own meanings, and of the phrase's, that a word of a question has.
+fn shares(phrase: Option<Phrase>) -> (f32, f32) {
+    match phrase {
+        Some(Phrase { words: 1, .. }) => (WITHOUT_ACCENTS, 1.0),
+        _ => (1.0, IN_PHRASE),
     }
 }

@@ -17,6 +17,8 @@ use crate::storage::{PassageSet, RequiredPassages};
 const AS_WRITTEN: f32 = 0.8;
 const BEGINNING: f32 = 0.7;
 const WHOLE_WORD: f32 = 0.3;
+/// The same for a number with its word in another notation, which means exactly the same: "World War II".
+const NOTATION: f32 = 0.9;
 /// Maximum share of the words of a number that counts for a passage without the number.
 const OTHER_NUMBER: f32 = 0.3;
 /// What a passage gains beyond the words of a literal part if it has them in order, exactly as written.
@@ -177,6 +179,7 @@ impl Plan<'_> {
             let Some(RequiredPassages::Only(found)) = found else { continue };
             let (minimum, gain) = match &part.condition {
                 SearchCondition::Always | SearchCondition::Number | SearchCondition::Time => (AS_WRITTEN, IN_ORDER),
+                SearchCondition::Notation => (NOTATION, 0.0),
                 SearchCondition::Beginning(word) if translations.has_learned(*word) => (WHOLE_WORD, 0.0),
                 SearchCondition::Beginning(_) => (BEGINNING, 0.0),
                 _ => (AS_WRITTEN, 0.0),

@@ -7,7 +7,7 @@ use std::sync::LazyLock;
 use frostem::Stemmer;
 
 use crate::domain::{ConceptWord, Language, phrase_key};
-use crate::text::plain_words::{plain_key, plain_words, word_key};
+use crate::text::plain_words::{accented_key, plain_key, plain_words, word_key};
 use crate::text::runs::normalized;
 use crate::text::stems::{stem, stemmer};
 
@@ -37,6 +37,11 @@ pub(super) const ENDINGS: &str = include_str!("endings.txt");
 /// Minimum number of letters before an ending, in languages with stemming rules and in others.
 const LETTERS_MIN: usize = 3;
 const LETTERS_MIN_WITHOUT_RULES: usize = 4;
+
+/// Languages in which words that differ only in their accents are mostly different words.
+const WITH_TONES: [&str; 2] = ["vi", "yo"];
+/// What share of an entry such a word without its accents is.
+const WITHOUT_TONES: f32 = 0.3;
 
 /// How words of a language are inflected.
 struct Inflection {
@@ -81,6 +86,9 @@ pub(crate) fn words_of(line: &str, is_known: impl Fn(u32) -> bool) -> Vec<Concep
         let words: Vec<u32> = plain_words(entry).iter().map(|word| word_key(word)).collect();
         let share = 1.0 / words.len() as f32;
         match words[..] {
+            [key] if let Some(accented) = accented(language, entry) => {
+                all.extend([ConceptWord::Word { key, share: WITHOUT_TONES }, ConceptWord::Phrase(accented)]);
+            }
             [key] => {
                 let forms = if is_known(key) { Vec::new() } else { forms(language, entry) };
                 let forms = forms.into_iter().filter(|form| !is_known(*form) && *form != key);
@@ -93,6 +101,12 @@ pub(crate) fn words_of(line: &str, is_known: impl Fn(u32) -> bool) -> Vec<Concep
         }
     }
     all
+}
+
+/// Returns the number of a word with its accents, if it has some and they matter in its language.
+fn accented(language: &str, word: &str) -> Option<u32> {
+    let word = normalized(word);
+    (WITH_TONES.contains(&language) && plain_key(&word) != word_key(&word)).then(|| accented_key(&word))
 }
 
 /// Returns the numbers of a phrase of these words and, in English, of those with forms of its last word, which is the main one.

@@ -16,7 +16,7 @@ impl PassageWords {
         self.for_each_word(|class, word, source| {
             let has_part =
                 || may_have_part(class, &word.text, &is_wanted) && also_counted(class, &word, known).into_iter().any(&is_wanted);
-            let is_found = is_wanted(word.key()) || has_part();
+            let is_found = is_wanted(word.key()) || word.accented().is_some_and(&is_wanted) || has_part();
             marks.extend(is_found.then(source).flatten());
             if word.is_single() {
                 end += 1;
@@ -46,7 +46,7 @@ mod tests {
     use super::super::tests::bracketed;
     use super::*;
     use crate::domain::phrase_key;
-    use crate::text::plain_words::word_key;
+    use crate::text::plain_words::{accented_key, word_key};
 
     #[test]
     fn a_word_is_found_by_a_part_unless_it_is_known_itself() {
@@ -81,6 +81,13 @@ mod tests {
         let wanted = [word_key("👍"), word_key("🇩🇪")];
         let marks = merge_marks(PassageWords::new("👍🏽 👎 🇩🇪", None).find_words(|key| wanted.contains(&key), &|_| true));
         assert_eq!(bracketed("👍🏽 👎 🇩🇪", &marks), "[👍🏽] 👎 [🇩🇪]");
+    }
+
+    #[test]
+    fn a_word_with_its_accents_is_found_by_their_number() {
+        let passage = "Chó cho cho CHÓ, chò";
+        let marks = PassageWords::new(passage, None).find_words(|key| key == accented_key("chó"), &|_| true);
+        assert_eq!(bracketed(passage, &merge_marks(marks)), "[Chó] cho cho [CHÓ], chò");
     }
 
     #[test]
