@@ -304,7 +304,7 @@ pub enum ConceptWord {
         /// What share of a dictionary's entry it is: 1, or less if an entry counts as several words.
         share: f32,
     },
-    /// Several words in a row, by their number (`phrase_key`).
+    /// Several words in a row, or a word with its accents, by their number (`phrase_key`).
     Phrase(u32),
 }
 

@@ -9,9 +9,8 @@ const UNSORTED_MIN: usize = 16;
 /// The words of the collection that have a concept.
 #[derive(Debug, Default)]
 pub(super) struct Concept {
-    /// The words by the ids of their postings, each with the scaled probability that it means the concept
-    /// (`translations::meaning_scale`). The first `sorted` ones are
-    /// sorted, most likely first; new ones follow.
+    /// The words by the ids of their postings, each with the probability that it means the concept, scaled
+    /// (`translations::meaning_scale`). The first `sorted` ones are sorted, most likely first; new ones follow.
     pub(super) words: Vec<(u32, f32)>,
     sorted: usize,
     /// The lower half has the total number of passages with these words, and the upper half the version of the index for which

@@ -9,8 +9,7 @@ use quick_cache::sync::Cache;
 use super::phrases::Phrase;
 use crate::domain::Word;
 
-/// Minimum probability that a word of the collection means what a significant word of the question does, to be one of its
-/// matches.
+/// Minimum of what a word of the collection counts for a significant word of the question, to be one of its matches.
 const MEANING_MIN: f32 = 0.25;
 /// Maximum number of words of the collection that the cached expansions have together, eight bytes each.
 const CACHED_WORDS_MAX: u64 = 1 << 20;
@@ -22,7 +21,8 @@ const FOUND_USUALLY: u64 = 1 << 10;
 pub(super) struct Expansion {
     /// The number of the word.
     pub(super) word: u32,
-    /// Words of the collection by their positions, with the probability that they mean the same.
+    /// Words of the collection by their positions, with how much an occurrence of each counts: about the probability that they
+    /// mean the same.
     pub(super) words: Vec<(u32, f32)>,
     /// Number of passages that they lead to; a passage counts once for each word.
     pub(super) visits: usize,
@@ -35,7 +35,7 @@ pub(super) struct Expansion {
 }
 
 impl Expansion {
-    /// Returns the positions of the words that mean the same with a probability of at least `MEANING_MIN`.
+    /// Returns the positions of the words that count at least `MEANING_MIN`.
     pub(super) fn meanings(&self) -> impl Iterator<Item = u32> {
         self.words.iter().filter(|(_, same)| *same >= MEANING_MIN).map(|(position, _)| *position)
     }

@@ -15,6 +15,13 @@ pub(super) struct Phrase {
     pub(super) words: usize,
 }
 
+impl Phrase {
+    /// Whether it is one word with its accents.
+    pub(super) fn is_word(self) -> bool {
+        self.words == 1
+    }
+}
+
 /// Returns the words of a question that belong to a phrase, by their numbers, with the longest such phrase.
 pub(super) fn phrases(query: &[QueryWord], translations: &Translations) -> FxHashMap<u32, Phrase> {
     let typed: Vec<&QueryWord> = query.iter().filter(|word| word.is_typed).collect();

@@ -83,7 +83,7 @@ pub struct WordIndex {
 struct Posting {
     /// The number of the word.
     word: u32,
-    /// Whether it is a phrase, whose words count for the length of a passage themselves.
+    /// Whether it is a phrase, or a word with its accents. Their words count for the length of a passage themselves.
     is_phrase: bool,
     /// Whether the word is among the `sounds`.
     has_sound: bool,

@@ -9,7 +9,7 @@ pub trait KnownWords {
     /// Whether a part of an unknown word, or another form of it, is a word.
     fn has_part(&self, word: u32) -> bool;
 
-    /// Whether several words in a row are known as a whole (`domain::phrase_key`).
+    /// Whether several words in a row, or a word with its accents, are known as a whole (`domain::phrase_key`).
     fn has_phrase(&self, phrase: u32) -> bool;
 }
 

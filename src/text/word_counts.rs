@@ -17,7 +17,7 @@ const BEGINNING_COUNT: usize = 4;
 const WITH_BEGINNING_MIN: usize = 40;
 
 /// Counts the words of a text, those at the beginning of a long one several times. Unknown words are followed by their known parts
-/// or other forms (`word_parts`). A known phrase counts as a word, in addition to its words.
+/// or other forms (`word_parts`). A known phrase, or a word that is known with its accents, counts as one more word.
 pub fn word_counts(text: &str, known: impl KnownWords) -> WordCounts {
     let mut words = Words::default();
     runs(&normalized(text)).for_each(|run| words.add(&run, &known));

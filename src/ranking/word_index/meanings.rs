@@ -110,7 +110,7 @@ impl WordIndex {
         if let Some(posting) = posting {
             found.push(posting, plain);
         }
-        let accented = phrase.filter(|phrase| phrase.words == 1).and_then(|phrase| self.posting_of(phrase.key));
+        let accented = phrase.filter(|phrase| phrase.is_word()).and_then(|phrase| self.posting_of(phrase.key));
         if let Some(accented) = accented {
             found.push(accented, 1.0);
         }
@@ -188,7 +188,7 @@ impl WordIndex {
 /// Returns the shares of its own meanings, and of the phrase's, that a word of a question has.
 fn shares(phrase: Option<Phrase>) -> (f32, f32) {
     match phrase {
-        Some(Phrase { words: 1, .. }) => (WITHOUT_ACCENTS, 1.0),
+        Some(phrase) if phrase.is_word() => (WITHOUT_ACCENTS, 1.0),
         _ => (1.0, IN_PHRASE),
     }
 }
