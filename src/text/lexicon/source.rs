@@ -85,11 +85,11 @@ pub(crate) fn words_of(line: &str, is_known: impl Fn(u32) -> bool) -> Vec<Concep
     for (language, entry) in entries(line) {
         let words: Vec<u32> = plain_words(entry).iter().map(|word| word_key(word)).collect();
         let share = 1.0 / words.len() as f32;
-        match words[..] {
-            [key] if let Some(accented) = accented(language, entry) => {
+        match (&words[..], accented(language, entry)) {
+            (&[key], Some(accented)) => {
                 all.extend([ConceptWord::Word { key, share: WITHOUT_TONES }, ConceptWord::Phrase(accented)]);
             }
-            [key] => {
+            (&[key], None) => {
                 let forms = if is_known(key) { Vec::new() } else { forms(language, entry) };
                 let forms = forms.into_iter().filter(|form| !is_known(*form) && *form != key);
                 all.extend(std::iter::once(key).chain(forms).map(|key| ConceptWord::Word { key, share }));
