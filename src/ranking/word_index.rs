@@ -1,8 +1,9 @@
 //! The words of many passages in memory, to score them for a question in words of any language.
 //!
 //! BM25 (Robertson and Zaragoza, 2009) in which a word of the question represents every word of the collection that shares a
-//! concept with it. Its count is the sum of their counts, each times about the probability that both words mean the same
-//! (probabilistic structured queries, Darwish and Oard, 2003, with concepts between the two words). Names that no translation
+//! concept with it. Its count is the sum of their counts, each times the probability that both words mean the same
+//! (probabilistic structured queries, Darwish and Oard, 2003, with concepts between the two words), which is scaled
+//! (`translations::meaning_scale`) and has an exponent (`meanings`). Names that no translation
 //! table has are recognized in other scripts by their sound (`sounds`).
 
 mod meanings;
@@ -35,7 +36,7 @@ const NEW_MIN: usize = 1 << 16;
 const SPARE_PART: u32 = 8;
 /// Minimum rarity of a word of the question, as a share of the average, for a match with it to be significant.
 const SIGNIFICANT_MIN: f32 = 0.5;
-/// Minimum probability that two words mean the same for one to be found by the other.
+/// Minimum scaled probability that two words mean the same for one to be found by the other.
 const PROBABLY: f32 = 0.6;
 /// Maximum number of visits per passage of the collection, with the minimum below. A passage counts once for each word that
 /// leads to it. Beyond that, the most frequent words of the question are ignored.

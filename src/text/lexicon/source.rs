@@ -7,8 +7,8 @@ use std::sync::LazyLock;
 use frostem::Stemmer;
 
 use crate::domain::{ConceptWord, Language, phrase_key};
-use crate::text::plain_words::{accented_key, plain_key, plain_words, word_key};
-use crate::text::runs::normalized;
+use crate::text::plain_words::{for_each_word, plain_key, plain_words, word_key};
+use crate::text::runs::{normalized, runs};
 use crate::text::stems::{stem, stemmer};
 
 pub(crate) const FOLDER: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/src/text/lexicon");
@@ -103,10 +103,14 @@ pub(crate) fn words_of(line: &str, is_known: impl Fn(u32) -> bool) -> Vec<Concep
     all
 }
 
-/// Returns the number of a word with its accents, if it has some and they matter in its language.
+/// Returns the number of a word with its accents, as passages count it, if it has some and they matter in its language.
 fn accented(language: &str, word: &str) -> Option<u32> {
-    let word = normalized(word);
-    (WITH_TONES.contains(&language) && plain_key(&word) != word_key(&word)).then(|| accented_key(&word))
+    if !WITH_TONES.contains(&language) {
+        return None;
+    }
+    let (word, mut found) = (normalized(word), None);
+    runs(&word).for_each(|run| for_each_word(&run, |word| found = word.accented()));
+    found
 }
 
 /// Returns the numbers of a phrase of these words and, in English, of those with forms of its last word, which is the main one.
