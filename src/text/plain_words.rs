@@ -23,6 +23,10 @@ const JOINED_NAME_CHARS: std::ops::RangeInclusive<usize> = 2..=8;
 /// Number of characters of a word of Chinese characters that may have words within it.
 const CHARS_WITH_INNER_WORDS: std::ops::RangeInclusive<usize> = 3..=8;
 
+/// The Thai vowel "am" as NFKC leaves it, and as the dictionaries have it.
+const DECOMPOSED_AM: &str = "\u{e4d}\u{e32}";
+const COMPOSED_AM: &str = "\u{e33}";
+
 /// Korean particles that names hardly end with.
 const PARTICLES: [&str; 11] = ["에서는", "에서", "에게", "으로", "이라", "은", "는", "을", "를", "의", "에"];
 
@@ -53,8 +57,12 @@ pub(super) fn accented_key(word: &str) -> u32 {
 
 /// Returns the number of a normalized word in its plain form.
 pub(super) fn plain_key(word: &str) -> u32 {
-    let word = truncate_term(word);
-    word_key(fold(word).as_deref().unwrap_or(word))
+    word_key(&plain(truncate_term(word)))
+}
+
+/// Returns a normalized word in its plain form.
+pub(super) fn plain(word: &str) -> Cow<'_, str> {
+    fold(word).map_or(Cow::Borrowed(word), Cow::Owned)
 }
 
 /// Returns the numbers of the words of some runs.
@@ -104,12 +112,27 @@ impl PlainWord<'_> {
 pub(super) static UNSPACED: LazyLock<WordSegmenterBorrowed<'static>> =
     LazyLock::new(|| WordSegmenter::new_dictionary(WordBreakInvariantOptions::default()));
 
+/// Returns the bytes of the words of a normalized text without spaces.
+pub(super) fn unspaced_words(text: &str) -> Vec<Range<usize>> {
+    let composed = text.replace(DECOMPOSED_AM, COMPOSED_AM);
+    let longer = DECOMPOSED_AM.len() - COMPOSED_AM.len();
+    let (mut from, mut start) = (0, 0);
+    let boundaries = UNSPACED.segment_str(&composed);
+    let ranges = boundaries.map(|boundary| {
+        let word = &composed[std::mem::replace(&mut from, boundary)..boundary];
+        let length = word.len() + longer * word.matches(COMPOSED_AM).count();
+        start += length;
+        start - length..start
+    });
+    ranges.filter(|range| !range.is_empty()).collect()
+}
+
 /// Passes the words of a run to `take`.
 pub(super) fn for_each_word(run: &Run<'_>, mut take: impl FnMut(PlainWord<'_>)) {
     match run.class {
         Class::Word => {
             let spelled = truncate_term(run.text);
-            let text = fold(spelled).map_or(Cow::Borrowed(spelled), Cow::Owned);
+            let text = plain(spelled);
             take(PlainWord { text, spelled, range: 0..run.text.len(), parts: 0, is_inner: false });
         }
         Class::Pictograph => {
@@ -117,10 +140,7 @@ pub(super) fn for_each_word(run: &Run<'_>, mut take: impl FnMut(PlainWord<'_>)) 
             take(PlainWord { text, spelled: "", range: 0..run.text.len(), parts: 0, is_inner: false });
         }
         Class::Unspaced => {
-            let mut from = 0;
-            let ranges = UNSPACED.segment_str(run.text).map(|boundary| std::mem::replace(&mut from, boundary)..boundary);
-            let ranges: Vec<Range<usize>> = ranges.filter(|range| !range.is_empty()).collect();
-            for_each_unspaced_word(run.text, &ranges, take);
+            for_each_unspaced_word(run.text, &unspaced_words(run.text), take);
         }
         Class::Hangul => {
             let units = run.characters();
@@ -220,6 +240,8 @@ mod tests {
         assert_eq!(plain_words("河水上涨 a 桥"), ["河水", "上涨", "a", "桥"]);
         assert_eq!(plain_words("エッフェルは技師です"), ["エッフェル", "は", "技師", "です"]);
         assert_eq!(plain_words("ตลาดเปิดทุกวัน"), ["ตลาด", "เปิด", "ทุก", "วัน"]);
+        let am = |words: [&str; 3]| words.map(|word| word.replace(COMPOSED_AM, DECOMPOSED_AM));
+        assert_eq!(plain_words("น้ำสำคัญมาก"), am(["น้ำ", "สำคัญ", "มาก"]));
     }
 
     #[test]

@@ -6,7 +6,7 @@ use std::ops::Range;
 use super::known_words::KnownWords;
 use super::marks::{PassageWords, overlap};
 use super::misspelled::corrections_of;
-use super::plain_words::{PlainWord, UNSPACED, plain_key, word_key};
+use super::plain_words::{PlainWord, plain_key, unspaced_words, word_key};
 use super::runs::{Class, Run, is_spaced_letter, normalized, runs};
 use super::variants::other_forms;
 use super::word_parts::{parts_of, without_article};
@@ -82,7 +82,7 @@ fn forms(class: Class, word: &PlainWord<'_>, known: &impl KnownWords) -> Vec<u32
 /// Counts the words of a query as people count them: a Korean word is one, and so is a word within a longer one together with it.
 pub fn count_words(text: &str) -> usize {
     let count = |run: Run<'_>| match run.class {
-        Class::Unspaced => UNSPACED.segment_str(run.text).count().saturating_sub(1),
+        Class::Unspaced => unspaced_words(run.text).len(),
         Class::Word | Class::Hangul | Class::Pictograph => 1,
     };
     runs(&normalized(text)).map(count).sum()

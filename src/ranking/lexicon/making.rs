@@ -9,7 +9,7 @@ use crate::ranking::sense_table::{Sense, SenseTable};
 
 /// The probability that a word with one concept of the lexicon has it. Two such words mean the same with the square of this.
 /// `training/README.md` shows how it was chosen.
-const IN_LEXICON: f32 = 0.6;
+const IN_LEXICON: f32 = 0.7;
 /// The probability that a phrase with one concept of the lexicon has it. Few phrases have another meaning.
 const PHRASE_IN_LEXICON: f32 = 0.9;
 
